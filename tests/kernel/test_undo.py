@@ -282,6 +282,10 @@ def test_steps_of_another_conversation_are_moved_only_where_that_is_said(kernel:
     gone = "\n".join(kernel.run("%agent state back before").shown)
     assert "This is “before” again: one, three, two, with what was made in conversation 'other'." in gone
     kernel.run("%agent state back last\n%agent state drop before\n%agent state drop last")
+    api.add("I see.")
+    kernel.run("%agent --name other what now?\n%agent --name main")
+    told = [str(message["content"]) for message in api.requests[-1].body["messages"]]
+    assert "calls of this one are among what that moved: The user has gone back to the state “before”" in str(told)
     for asked in ("undo", "undo prompt"):
         why = refused(kernel, f"%agent {asked}")
         assert "Nothing was taken back: one was changed in this conversation, and after that in conversation 'o" in why

@@ -60,6 +60,7 @@ from indus_nb.front.notebook.place import live_place
 from indus_nb.front.notebook.recorded import Recorded, not_resumed
 from indus_nb.front.notebook.session_options import as_before, check_key, session_options
 from indus_nb.front.notebook.taking_back import (
+    Maker,
     StateWanted,
     StepsWanted,
     TakingBack,
@@ -173,7 +174,7 @@ class Conversations:
         self.thread: AgentThread = AgentThread()
         self._shell = shell
         self.kernel: UserKernel = UserKernel(shell, watch)
-        self.taking_back: TakingBack = TakingBack(self.kernel, self.ask_page, self._made_in, cells)
+        self.taking_back: TakingBack = TakingBack(self.kernel, self.ask_page, self._maker, cells)
         self._journal = watch.journal
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None
@@ -889,9 +890,9 @@ class Conversations:
         """Compute the stale values of answers again; raises ``UsageError`` while a cell of the user's runs."""
         await self._answers.live.check()
 
-    def _made_in(self, session_id: str) -> str:
-        name = next((name for name, each in [*self._sessions.items()] if each.store.session_id == session_id), None)
-        return "" if name is None else self._notebooks.named(name)
+    def _maker(self, session_id: str) -> Maker | None:
+        found = (pair for pair in [*self._sessions.items()] if pair[1].store.session_id == session_id)
+        return next(((self._notebooks.named(name), session) for name, session in found), None)
 
     def _undo(self, command: Command, session: AgentSession) -> None:
         """Undo or redo the changes of the agent's calls."""

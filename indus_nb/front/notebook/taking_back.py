@@ -68,6 +68,11 @@ _NO_PAGE = (
 )
 
 
+Maker: TypeAlias = tuple[str, AgentSession]
+"""The name of a notebook or conversation, and the session that it has now."""
+FindMaker: TypeAlias = Callable[[str], Maker | None]
+
+
 def touched_by(decision: Decision) -> Touched | None:
     """Return what becomes of what was changed since; ``None`` if nothing is to be changed."""
     return _CHOICES.get(decision.option or "")
@@ -246,16 +251,16 @@ def _left(steps: Sequence[Step]) -> list[Step]:
 class TakingBack:
     """Undo of the agent's changes in one kernel; the model of the session that asks is informed."""
 
-    def __init__(self, kernel: UserKernel, ask_page: AskPage, made_in: Callable[[str], str], ids: CellIds) -> None:
+    def __init__(self, kernel: UserKernel, ask_page: AskPage, maker: FindMaker, ids: CellIds) -> None:
         """Create the undo of one kernel.
 
         Args:
             ask_page: Sends a request to the page that shows the notebook.
-            made_in: Names the notebook and conversation that talk to a session now, by its id; empty if none does.
+            maker: Finds the conversation of this kernel that has a session, by the session's id.
             ids: Knows the numbers that cells ran with.
         """
         self._ids = ids
-        self._made_in = made_in
+        self._maker = maker
         self._kernel = kernel
         self._steps = kernel.steps
         self._history = kernel.steps.history
@@ -374,8 +379,15 @@ class TakingBack:
             which = f"the last {textcut.counted(count, 'step')}, {among} among them,"
         what = "taken back" if wanted.verb == "undo" else "done once more, without running it again,"
         text = f"The user has {what} what {which} changed in the kernel, in files and in cells: {moved}."
-        await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
+        await self._tell(session, text, planned)
         return moved
+
+    async def _tell(self, session: AgentSession, text: str, moved: Sequence[Step]) -> None:
+        """Tell the model of this conversation what was moved, and those of others whose steps were among it."""
+        others = [each for _, each in self._makers(session.store.session_id, moved)]
+        elsewhere = f"In another conversation, and calls of this one are among what that moved: {text}"
+        for each, said in ((session, text), *((other, elsewhere) for other in others)):
+            await each.send_message(CustomMessage(custom_type="undo", content=said, display=False))
 
     def _stays(self, undone: Sequence[Step]) -> str:
         """Say what stays of the runs of removed cells: they were the user's, and no steps that were taken back."""
@@ -395,8 +407,11 @@ class TakingBack:
 
     def _names(self, own: str, steps: Sequence[Step]) -> list[str]:
         """Name the other conversations of this kernel that made some steps."""
-        made = (self._made_in(step.session) for step in reversed(steps) if step.session not in ("", own))
-        return [*dict.fromkeys(filter(None, made))]
+        return [name for name, _ in self._makers(own, steps)]
+
+    def _makers(self, own: str, steps: Sequence[Step]) -> list[Maker]:
+        sessions = dict.fromkeys(step.session for step in reversed(steps) if step.session not in ("", own))
+        return [*filter(None, map(self._maker, sessions))]
 
     def _chosen(self, own: str, wanted: StepsWanted) -> list[Step]:
         """Choose the steps to move, the first one last: the newest, or this conversation's newest below others.
@@ -491,11 +506,11 @@ class TakingBack:
 
     async def _back_for_user(self, session: AgentSession, wanted: StateWanted, agreed: Undecided | None) -> str:
         name, own = wanted.name, session.store.session_id
-        others = self._names(own, self._states.way(name))
+        way = self._states.way(name)
         done = await self._back(name, wanted.touched, agreed)
-        moved = line(done) + (f", with what was made in {', '.join(others)}" if others else "")
-        text = f"The user has gone back to the state “{name}”: {moved} are as they were then."
-        await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
+        moved, others = line(done), self._names(own, way)
+        await self._tell(session, f"The user has gone back to the state “{name}”: {moved} are as they were then.", way)
+        moved += f", with what was made in {', '.join(others)}" if others else ""
         stays = textcut.one_line(", ".join(sorted(done.bound)), _MAX_SHARED_CHARACTERS)
         but = f", but leaves {stays}" if stays else ""
         back = f"`%agent state back {LAST}` turns that around{but}."
