@@ -106,6 +106,18 @@ def test_the_model_gets_values_with_the_next_prompt_and_no_request_is_made_for_t
     assert "- n + 1: 8" not in "\n".join(api.requests[-1].texts)
 
 
+def test_a_cell_that_asks_again_gives_the_model_the_values_of_the_answer_before_it_again(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    api.add("It is `{python} n + 2`.", "fine", "fine")
+    kernel.run("%agent what is it?", cell_id="first")
+    kernel.run("%agent and now?", cell_id="second")
+    before = api.requests[-1].body["messages"]
+    assert "the user saw:\n- n + 2: 9" in str(before).replace("\\n", "\n")
+    kernel.run("%agent and now?", cell_id="second")
+    assert api.requests[-1].body["messages"] == before
+
+
 def test_what_has_no_value_is_sent_back_once_and_the_new_answer_takes_its_place(
     kernel: Kernel, api: MessagesApi
 ) -> None:

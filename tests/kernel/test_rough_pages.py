@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,6 +161,29 @@ def test_ten_thousand_notices_of_an_extension_do_not_drown_the_page(claude: Kern
     assert "notice 9999" in "".join(cell.shown)
     assert sum(map(len, cell.displays.values())) < 3_000
     claude.run("agent.forget()")
+
+
+def test_a_page_that_shows_a_later_cell_after_its_answer_is_whole_is_told_what_that_took(
+    tmp_path: Path, api: MessagesApi
+) -> None:
+    path = str(tmp_path / "n.ipynb")
+    environment = private_environment(
+        tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME=path
+    )
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.load_from_page()
+        client = kernel._client
+        shows = {"kind": "shows", "path": path, "client": client.session.session}
+        content = {"comm_id": "door", "target_name": "indus_nb.door", "data": shows}
+        client.shell_channel.send(client.session.msg("comm_open", content))
+        for answer in ("It is one.", "It is two."):
+            api.add(answer)
+            cell = kernel.begin("%agent --model anthropic/claude-sonnet-4-5 --thinking off so?", asks=True)
+            page = Page(kernel, cell)
+            within(60, lambda answer=answer: any(answer in each.read_text() for each in tmp_path.rglob("*.jsonl")))
+            page.tell("ready")
+            page.read_until(lambda cell=cell: cell.status)
+            assert "tokens in" in str(page.state.get("beside")), answer
 
 
 @pytest.mark.parametrize("by", ["page", "input"])

@@ -28,7 +28,7 @@ from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart, MessageFinal
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
 from indus_nb.kernel.claims.outdated import Do, Outdated
-from indus_nb.kernel.claims.stored import MAX_VALUE_CHARACTERS, Values, digest, stored_values
+from indus_nb.kernel.claims.stored import MAX_VALUE_CHARACTERS, Values, digest, stored_values, untold_values
 from indus_nb.kernel.undo import Reading
 from indus_nb.kernel.values.interpolation import Computed
 from indus_nb.render.live import MARK, REWRITES, VALUES_TYPE, LiveLookup, LiveValue, expressions_in
@@ -154,11 +154,10 @@ class LiveAnswers:
         self.claims.forget(self._asked_in(), self._execution())
         self.outdated.look_soon()
 
-    def withdraw(self, text: str, session: str) -> Iterable[str]:
-        """Forget the claims of an answer that is written anew; return its expressions."""
+    def withdraw(self, text: str, session: str) -> None:
+        """Forget the claims of an answer that is written anew."""
         self.claims.withdraw(text, session)
         self.outdated.look_soon()
-        return self._answers.get(text, ())
 
     async def check(self) -> None:
         """Compute the stale claims again.
@@ -191,9 +190,6 @@ class LiveRun(RunWatcher):
         """Watch for the answers of a kernel."""
         self.unaccounted: Callable[[str], Sequence[str]] = lambda _: ()
         self._answers = answers
-        self._unsent: dict[str, LiveValue] = {}
-        self._last = ""
-        """The answer that had them last."""
         self._lacking: dict[str, LiveValue] = {}
         self._has_mended = False
         self._sent_back: Sequence[str] = ()
@@ -212,8 +208,7 @@ class LiveRun(RunWatcher):
         """Send what the last answers showed, before the prompt."""
         self._answers.begin()
         self._has_mended, self._sent_back, self._lacking = False, (), {}
-        unsent, self._unsent = self._unsent, {}
-        if not unsent or self._last != _last_answer(ctx.session.newest_first()):  # which may have been replaced
+        if not (unsent := untold_values(ctx.session.newest_first())):
             return None
         text = "In place of the expressions in your last answer the user saw:\n" + _listed(unsent)
         return {"message": {"customType": VALUES_TYPE, "content": text, "display": False}, "beforePrompt": True}
@@ -225,10 +220,8 @@ class LiveRun(RunWatcher):
             return
         if message.stop_reason == "stop":  # it takes the place of the one that was sent back
             for text in self._sent_back:
-                for expression in self._answers.withdraw(text, ctx.session.session_id):
-                    self._unsent.pop(expression, None)
+                self._answers.withdraw(text, ctx.session.session_id)
             self._sent_back = ()
-        self._last = _text(message)
         with suppress(RunAborted), signal.interruptible():
             for block in message.content:
                 if isinstance(block, TextContent):
@@ -237,7 +230,6 @@ class LiveRun(RunWatcher):
                         shown = [value.to_json(expression) for expression, value in values.items()]
                         entry = self._keep({"answer": digest(block.text), "values": shown})
                         self._answers.claims.note_entry(block.text, ctx.session.session_id, entry)
-                    self._unsent |= values
                     self._lacking |= {name: value for name, value in values.items() if value.is_lacking}
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
@@ -267,19 +259,6 @@ class LiveRun(RunWatcher):
         self._sent_back = [block.text for block in answer.content if isinstance(block, TextContent)]
         text = f"<system-reminder>\n{text} This comes once.\n</system-reminder>"
         return [CustomMessage(custom_type=VALUES_TYPE, content=text, display=False, details=details)]
-
-
-def _last_answer(newest_first: Iterable[Entry]) -> str:
-    """Return the text of the last answer in a conversation."""
-    for entry in newest_first:
-        with suppress(ValueError):  # of a shape unknown here
-            if isinstance(message := entry.message, AssistantMessage) and message.stop_reason not in _BAD_ENDS:
-                return _text(message)
-    return ""
-
-
-def _text(answer: AssistantMessage) -> str:
-    return "\n".join(block.text for block in answer.content if isinstance(block, TextContent))
 
 
 def _are_same(stored: Values, here: Values) -> bool:

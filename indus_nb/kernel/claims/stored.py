@@ -11,6 +11,7 @@ from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from itertools import islice, takewhile
 from typing import cast
 
 from indus_nb.base import textcut
@@ -18,10 +19,11 @@ from indus_nb.base.messages import AssistantMessage, Message, TextContent
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.storage.entries import Entry, milliseconds
 from indus_nb.core.storage.text import entry_text, stored_message
-from indus_nb.render.live import MARK, VALUES_TYPE, LiveValue
+from indus_nb.render.live import MARK, REWRITES, VALUES_TYPE, LiveValue
 from indus_nb.render.markup import markdown_text, plain
 
 MAX_VALUE_CHARACTERS = 200
+_MAX_ENTRIES = 1_000
 _MAX_BEGINNING_CHARACTERS = 1_000
 
 Values = Mapping[str, LiveValue]
@@ -60,6 +62,29 @@ def stored_values(messages: Iterable[Message], newest_first: Iterable[Entry]) ->
                 found[text] += [None] * count
             wanted -= texts
     return {text: values[::-1] for text, values in found.items() if any(each is not None for each in values)}
+
+
+def untold_values(newest_first: Iterable[Entry]) -> Values:
+    """Return the values of answers that no message has told the model; of one that was written anew only the new ones.
+
+    Args:
+        newest_first: The entries of the conversation, backwards; only so many are read as one run may have made.
+    """
+    since = [*takewhile(lambda entry: _told(entry) is not False, islice(newest_first, _MAX_ENTRIES))]
+    oldest = max((at for at, entry in enumerate(since) if _held(entry)[0]), default=-1)
+    found: list[Values] = []
+    names: set[str] = set()
+    has_ended = is_replaced = False
+    for entry in since[: oldest + 1]:
+        if (message := _answer(entry)) is not None:
+            names = set() if is_replaced else {digest(text) for text in _texts(message)}
+            is_replaced, has_ended = False, has_ended or message.stop_reason == "stop"
+        elif _told(entry):
+            is_replaced = has_ended
+        else:
+            name, values = _held(entry)
+            found += [values] if name in names else []
+    return {expression: value for values in reversed(found) for expression, value in values.items()}
 
 
 def text_with_values(entries: Iterable[Entry]) -> Callable[[Entry], str]:
@@ -102,9 +127,18 @@ def _answer(entry: Entry) -> AssistantMessage | None:
     return None
 
 
+def _told(entry: Entry) -> bool | None:
+    """Return whether a message of values has an answer written anew; ``None`` for another entry."""
+    if entry.type != "custom_message" or entry.data.get("customType") != VALUES_TYPE:
+        return None
+    details: object = entry.data.get("details")
+    return isinstance(details, dict) and REWRITES in details
+
+
 def _held(entry: Entry) -> tuple[str, Values]:
     """Return the digest of the answer whose values an entry holds, and these; an empty one where it holds none."""
-    held, data = entry.data, entry.data.get("data")
+    held: JsonObject = entry.data if entry.type == "custom" else {}
+    data: object = held.get("data")
     if held.get("customType") != VALUES_TYPE or not isinstance(data, dict):
         return "", {}
     name, values = (cast("JsonObject", data).get(key) for key in ("answer", "values"))

@@ -251,7 +251,7 @@ class CellRun:
         """Draw the end, also if the user interrupts the wait for a slow page."""
         try:
             if self.asked:
-                if self._asks and self._client not in self.drawing and self.has_page():
+                if self._asks and self.has_page():
                     await view.drawn(always=True)  # beside the answer it says what no file is to keep
                 await self._explain(view)
         finally:
