@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import panel_pages
 import pytest
 from fake_page import FakePage
 from kernels import Cell, Kernel, private_environment
@@ -172,18 +173,19 @@ def test_a_page_that_shows_a_later_cell_after_its_answer_is_whole_is_told_what_t
     )
     with Kernel(tmp_path, environment) as kernel:
         kernel.load_from_page()
-        client = kernel._client
+        client, wire = kernel._client, panel_pages.Wire(kernel)
         shows = {"kind": "shows", "path": path, "client": client.session.session}
         content = {"comm_id": "door", "target_name": "indus_nb.door", "data": shows}
         client.shell_channel.send(client.session.msg("comm_open", content))
         for answer in ("It is one.", "It is two."):
             api.add(answer)
             cell = kernel.begin("%agent --model anthropic/claude-sonnet-4-5 --thinking off so?", asks=True)
-            page = Page(kernel, cell)
+            cell.wait_for(lambda cell: bool(widgets_of(cell)))
             within(60, lambda answer=answer: any(answer in each.read_text() for each in tmp_path.rglob("*.jsonl")))
-            page.tell("ready")
-            page.read_until(lambda cell=cell: cell.status)
-            assert "tokens in" in str(page.state.get("beside")), answer
+            page = panel_pages.Page(wire, widgets_of(cell)[0], passing=True)
+            assert cell.finish().status == "ok"
+            page.wait_for(lambda page=page: "tokens in" in str(page.state.get("beside")), timeout=10)
+        wire.close()
 
 
 @pytest.mark.parametrize("by", ["page", "input"])
