@@ -487,6 +487,44 @@ def test_what_a_cell_at_the_end_proposes_comes_into_sight_for_who_reads_its_end(
     notebook.wait_until_run(1)
 
 
+SCROLLED = "document.querySelector('.jp-WindowedPanel-outer').scrollTop"
+
+
+@pytest.mark.parametrize("scrolls", [False, True])
+def test_new_cells_below_a_long_output_come_into_sight_for_who_has_not_scrolled_since_asking(
+    lab: Lab, page: Page, api: MessagesApi, scrolls: bool
+) -> None:
+    notebook = opened(lab, page, f"traceback-{scrolls}.ipynb", "for line in range(60): print(line)")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    held = Gate()
+    cells = [{"source": "\n".join(f"row_{number} = {number}" for number in range(5))}]
+    api.add(Reply(Text("Let me see ", held, "it."), ToolUse("propose_cell", {"cells": cells})))
+    asking = asked(notebook, 0, "what comes next?", keys="Control+Alt+k")
+    held.reached.wait(60)
+    if scrolls:
+        before = page.evaluate(SCROLLED)
+        asking.hover()
+        page.mouse.wheel(0, -60)
+        page.wait_for_function(f"before => {SCROLLED} < before", arg=before)
+    held.open()
+    accept, end = button(asking, "Accept"), page.locator(".indus_nb-ghosts > div").last
+    expect(page.locator(".indus_nb-ghost")).to_contain_text("row_4 = 4")
+    if scrolls:
+        at = page.evaluate(SCROLLED)
+        page.evaluate(THIRTY_FRAMES)  # in which it would have scrolled
+        assert page.evaluate(SCROLLED) == at
+        return
+    expect(page.locator(".indus_nb-ghost")).to_be_in_viewport(ratio=1)
+    expect(asking).to_be_in_viewport(ratio=1)
+    expect(accept).to_be_focused()
+    assert end.evaluate("node => node.getBoundingClientRect().bottom < innerHeight")
+    notebook.screenshot("proposed-below-a-long-output")
+    page.keyboard.press("Alt+y")
+    is_gone(asking)
+    assert "row_4 = 4" in source(notebook, 1)
+
+
 FOLLOW_UNTIL_YES = """() => {
     const dialog = document.querySelector('.ia-dialog');
     const isTaken = !dialog.querySelector('.ia-option:disabled');

@@ -67,7 +67,7 @@ def test_a_stale_value_is_marked_at_once_and_computed_by_a_key_beside_the_old_on
     button.focus()
     page.keyboard.press("Enter")
     expect(output).to_contain_text("In all 3 → 6 now in 2 → 3 now items")
-    expect(line).to_contain_text("2 values are others now. The file keeps the old values: run the cell again for a new")
+    expect(line).to_contain_text("2 values have changed. The file keeps the old values: run the cell again for a new")
     expect(line.get_by_role("button")).to_have_count(0)
     assert page.evaluate("window.framesOfComputing") > FRAMES_OF_DRAWING
     assert problems(page, ".jp-OutputArea:has(.indus-outdated-line)") == []
@@ -101,7 +101,7 @@ def test_that_a_cell_ran_is_said_beside_the_button_until_it_has_ended(lab: Lab, 
     expect(line).not_to_contain_text("A cell of yours")
     expect(line).to_contain_text("1 value is from before")
     line.get_by_role("button", name="Compute again").click()
-    expect(line).to_contain_text("1 value is another one now.")
+    expect(line).to_contain_text("1 value has changed.")
 
 
 def test_marks_come_back_with_the_page_and_go_with_an_undo(lab: Lab, page: Page, api: MessagesApi) -> None:
@@ -137,12 +137,12 @@ def test_the_panel_marks_them_too_and_computes_them_by_a_click(lab: Lab, page: P
     expect(panel).to_contain_text("In all 3.")
     notebook.run(3)
     line = panel.locator(".indus-outdated-line")
-    expect(line).to_contain_text("1 value is from before [4] ran.")
+    expect(line).to_contain_text("1 value in answers above is from before [4] ran.")
     expect(panel).to_contain_text("In all 3 (old).")
     assert problems(page, ".ia-panel") == []
     line.get_by_role("button", name="Compute again").click()
     expect(panel).to_contain_text("In all 3 → 10 now.")
-    expect(line).to_contain_text("1 value is another one now.")
+    expect(line).to_contain_text("1 value in answers above has changed.")
     expect(line).not_to_contain_text("run the cell again")  # which need not be a cell's answer
 
 

@@ -180,7 +180,7 @@ def test_a_page_gets_the_stale_values_of_a_cell_and_their_new_ones_after_a_check
     checked = pages.check()
     assert checked["problem"] == ""
     assert checked["cells"][0]["outdated"] == {
-        "words": "2 values are others now. The file keeps the old values: run the cell again for a new answer",
+        "words": "2 values have changed. The file keeps the old values: run the cell again for a new answer",
         "stale": False,
         "values": [
             value("sum(items)", "3", now="6", why="differs: now 6"),

@@ -146,6 +146,10 @@ def test_an_interrupt_stops_the_run_before_it_is_known_and_afterwards(kernel: Ke
         api.add(Reply(Text("On and on ", Gate())))
         cell = kernel.begin(ASK + "go on", asks=True)
         cell.wait_for(lambda cell, shown=shown: any(text.startswith(shown) for text in cell.shown))
+        for text in cell.shown:
+            if text.startswith("The live view"):  # what a page reads that does not show it
+                assert "`%agent panel`, shows it with what it asks." in text
+                assert text.count(". ") == 1
         api.wait_for_requests(asked + 1)  # else the answer would be left to the next test
         kernel.interrupt()
         assert cell.finish().status == "error"

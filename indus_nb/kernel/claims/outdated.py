@@ -178,14 +178,17 @@ def _outdated(claim: Claim, look: Callable[[Reading], frozenset[str]], cell: int
     return OutdatedValue(live_title(claim.expression), claim.value.text, None, why, claim.entry)
 
 
-def in_words(values: Iterable[OutdatedValue]) -> str:
+def in_words(values: Iterable[OutdatedValue], where: str = "") -> str:
     """Write how many values are outdated, and since when.
 
     >>> stale = OutdatedValue("n", "1", None, "from before [12] ran")
     >>> in_words([stale, stale, OutdatedValue("n", "1", "2", "differs: now 2")])
-    '2 values are from before [12] ran, 1 value is another one now'
-    >>> in_words([OutdatedValue("n", "1", NO_VALUE, "has no value now: NameError")])
-    '1 value could not be computed again'
+    '2 values are from before [12] ran, 1 value has changed'
+    >>> in_words([OutdatedValue("n", "1", NO_VALUE, "has no value now: NameError")], "in answers above")
+    '1 value in answers above could not be computed again'
+
+    Args:
+        where: Where the values stand, for a reader who has something else before them.
     """
     since: dict[str, int] = {}
     others = gone = 0
@@ -196,9 +199,12 @@ def in_words(values: Iterable[OutdatedValue]) -> str:
             gone += 1
         else:
             others += 1
-    parts = [f"{counted(count, 'value')} {'is' if count == 1 else 'are'} {why}" for why, count in since.items()]
+    parts = [(count, f"{'is' if count == 1 else 'are'} {why}") for why, count in since.items()]
     if others:
-        parts.append(f"{counted(others, 'value')} {'is another one' if others == 1 else 'are others'} now")
+        parts.append((others, f"{'has' if others == 1 else 'have'} changed"))
     if gone:
-        parts.append(f"{counted(gone, 'value')} could not be computed again")
-    return ", ".join(parts)
+        parts.append((gone, "could not be computed again"))
+    return ", ".join(
+        " ".join(filter(None, (counted(count, "value"), "" if index else where, said)))
+        for index, (count, said) in enumerate(parts)
+    )

@@ -17,7 +17,7 @@ import type { Link } from "./link.ts";
 import { dialogIn } from "./mark.ts";
 import { nameOf } from "./names.ts";
 import { answerPageRequests, askForMissed } from "./pages.ts";
-import { isWritten, scrollAlong } from "./scrolling.ts";
+import { isAskedInSight, isWritten, scrollAlong } from "./scrolling.ts";
 
 type Where = "above" | "below";
 
@@ -152,8 +152,10 @@ export class InPlace {
   private review(message: Review): void {
     const { content } = this.link.notebook;
     const known = this.byReview(message.id) ?? (message.request ? this.byRequest(message.request) : undefined);
-    if (known) known.show(message);
-    else if (message.cells.length > 0 && Drawing.fits(content, message.cells)) {
+    if (known) {
+      known.show(message);
+      known.followBox();
+    } else if (message.cells.length > 0 && Drawing.fits(content, message.cells)) {
       const [first] = message.cells as [ShownCell];
       const cell = cellOf(content, first.cell ?? first.after);
       for (const edit of this.edits) edit.giveWay(cell);
@@ -185,6 +187,8 @@ class Edit {
   request: string | null = null;
   review: Review | null = null;
   private settled = false;
+  /** Where the notebook was scrolled to when the user asked here last, in px. */
+  private askedAt: number | null = null;
   private readonly drawing: Drawing;
   private box: EditBox;
   /** The ends of cells that were not in sight yet. */
@@ -289,8 +293,24 @@ class Edit {
   async followQuestion(): Promise<void> {
     const { id } = this.review ?? {};
     if (id === undefined) return;
+    await this.scrollAlong(id, () => isAskedInSight(this.notebook, id));
+  }
+
+  /** Bring what is proposed into sight where the user has the box in sight and has not scrolled since asking in it. */
+  async followBox(): Promise<void> {
+    const { id } = this.review ?? {};
+    if (id === undefined) return;
+    await this.scrollAlong(id, () => {
+      const { isVisible, outerNode } = this.notebook;
+      const view = outerNode.getBoundingClientRect();
+      const { top } = this.box.node.getBoundingClientRect();
+      return isVisible && outerNode.scrollTop === this.askedAt && top >= view.top && top < view.bottom;
+    });
+  }
+
+  private async scrollAlong(id: string, isInSight: () => boolean): Promise<void> {
     const proposed = () => (this.review?.id === id ? { beginning: this.box.node, ends: this.drawing.ends } : null);
-    await scrollAlong(this.notebook, id, proposed);
+    await scrollAlong(this.notebook, isInSight, proposed);
   }
 
   private async scrollTo(index: number): Promise<void> {
@@ -383,6 +403,7 @@ class Edit {
     if (this.review && no) {
       this.settle(no.value, instruction);
       this.settled = false;
+      this.askedAt = this.notebook.outerNode.scrollTop;
       if (this.request === null) this.dispose();
       else this.box.wait("The agent thinks …");
       return;
@@ -390,6 +411,7 @@ class Edit {
     this.request = crypto.randomUUID();
     this.settled = false;
     this.box.wait("The agent thinks …");
+    this.askedAt = this.notebook.outerNode.scrollTop;
     const isReady = await link.ensure();
     if (this.request === null) return;
     if (!isReady) {

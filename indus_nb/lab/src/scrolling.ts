@@ -1,5 +1,5 @@
 /**
- * Scrolling along from a cell's question to what it proposes below.
+ * Scrolling along from a question to what is proposed below it.
  *
  * Contract: the notebook scrolls only down, only while the user has the question in sight and does not type in the
  * notebook, and never past the beginning of what is proposed. The focus stays where it is.
@@ -9,7 +9,7 @@ import type { Notebook } from "@jupyterlab/notebook";
 import { questionOf } from "../../front/notebook/page/static/src/dom.js";
 import { focusedElement, isEmptyField, isTypingField } from "../../front/notebook/page/static/src/focus.js";
 
-/** How long the cell may take to show its question. */
+/** How long it may take until the question is shown. */
 const FRAMES = 120;
 /** How long the question must be in sight first: the notebook still scrolls to it. */
 const RESTING_FRAMES = 5;
@@ -30,13 +30,18 @@ export function isWritten({ node }: Notebook): boolean {
 /**
  * Bring what is proposed into sight, as much of it as fits, once the question was for a moment.
  *
+ * @param isInSight returns whether the user has the question in sight, and is where they were
  * @param proposed returns nothing once the question is over
  */
-export async function scrollAlong(notebook: Notebook, id: string, proposed: () => Proposed | null): Promise<void> {
+export async function scrollAlong(
+  notebook: Notebook,
+  isInSight: () => boolean,
+  proposed: () => Proposed | null,
+): Promise<void> {
   let resting = 0;
   for (let frame = 0; frame < FRAMES && resting < RESTING_FRAMES; frame += 1) {
     await new Promise(requestAnimationFrame);
-    resting = isInSight(notebook, id) ? resting + 1 : 0;
+    resting = isInSight() ? resting + 1 : 0;
   }
   const found = proposed();
   if (resting < RESTING_FRAMES || !found?.beginning.isConnected || isWritten(notebook)) return;
@@ -47,8 +52,8 @@ export async function scrollAlong(notebook: Notebook, id: string, proposed: () =
   if (below > 0) outerNode.scrollTop += below;
 }
 
-/** Whether the end of a question, where its answers are, is in sight in the notebook. */
-function isInSight({ isVisible, node, outerNode }: Notebook, id: string): boolean {
+/** Whether the end of a question of a cell, where its answers are, is in sight in the notebook. */
+export function isAskedInSight({ isVisible, node, outerNode }: Notebook, id: string): boolean {
   const shown = node.querySelectorAll<HTMLElement>(".ia-dialog:not([hidden])");
   const question = isVisible ? [...shown].find((each) => questionOf(each) === id) : undefined;
   if (!question) return false;

@@ -40,10 +40,10 @@ _NO_PAGE = (
     "No live view appeared within three seconds, so this came block by block. If it stays so, VS Code lacks what one "
     "needs: its extension Jupyter Notebook Renderers, and the script of anywidget, from the kernel's server or a CDN."
 )
-_NOT_SHOWN = "The live view of this answer cannot be shown here."
+_NOT_SHOWN = "The live view of this answer cannot be shown here"
 _WITH_KERNEL = (
-    'It may go on in another page, where its questions are answered; in JupyterLab "Agent asks" in the status bar '
-    "leads to one that waits, also from here. If you share this notebook with whoever ran the cell, trust it."
+    f"{_NOT_SHOWN}: the agent's side panel, or `%agent panel`, shows it with what it asks. "
+    "If somebody else ran this cell, trust the notebook."
 )
 
 
@@ -164,7 +164,7 @@ class CellRun:
             self.widget.set(notebook=self.notebook_id, beside=self.beside)
             self._outputs = outputs_on(self._screen, self.widget, lambda: self._transcript.failure, self._do)
             self.widget.set_fallback(
-                blocks.notice(_fallback(session, _WITH_KERNEL)), without_kernel=blocks.notice(_fallback(session))
+                blocks.notice(_WITH_KERNEL), without_kernel=blocks.notice(_without_kernel(session))
             )
         view = self._view = CellView(
             self._transcript,
@@ -404,17 +404,9 @@ async def in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: S
         raise
 
 
-def _fallback(session: AgentSession, with_kernel: str = "") -> str:
-    """Return the text that stands in for a live view that cannot be shown.
-
-    Args:
-        with_kernel: What to do first while the kernel is there.
-    """
-    said = " ".join(filter(None, (_NOT_SHOWN, with_kernel)))
+def _without_kernel(session: AgentSession) -> str:
+    """Return the text that stands in for a live view whose kernel is gone."""
     if session.store.path is None:
-        return f"{said} Its conversation was not saved."
+        return f"{_NOT_SHOWN}, and its conversation was not saved."
     name = " ".join((session.store.name or "").replace("`", "").split())
-    return (
-        f"{said} {'Else ' if with_kernel else ''}`%agent panel` shows the answer. If this notebook talks in another "
-        f"conversation by now, `%agent sessions` finds that one{f', “{name}”' if name else ''}."
-    )
+    return f"{_NOT_SHOWN}: `%agent panel` shows the answer, or `%agent sessions` finds it{f' as “{name}”' if name else ''}."

@@ -8,6 +8,7 @@ from indus_nb.core.storage.entries import Entry
 from indus_nb.front.notebook.page.states import OutdatedValues
 from indus_nb.kernel.claims import OutdatedAnswers, OutdatedValue, in_words
 
+_IN_PANEL = "in answers above"
 _IN_FILE = ". The file keeps the {old}: run the cell again for a new answer"
 
 
@@ -15,12 +16,14 @@ def outdated_values(values: Sequence[OutdatedValue], *, in_cell: bool = False) -
     """Return values with a sentence about them.
 
     Args:
-        in_cell: Whether they are in the output of one cell, and so in the notebook's file.
+        in_cell: Whether they are in the output of one cell, and so in the notebook's file; else in a panel, whose
+            last answer may have none of them.
     """
     checked = sum(value.now is not None for value in values)
     old = "old value" if checked == 1 else "old values"
+    words = in_words(values, "" if in_cell else _IN_PANEL)
     return {
-        "words": in_words(values) + (_IN_FILE.format(old=old) if in_cell and checked else ""),
+        "words": words + (_IN_FILE.format(old=old) if in_cell and checked else ""),
         "stale": any(value.now is None for value in values),
         "values": [
             {"expression": value.expression, "value": value.value, "now": value.now, "why": value.why}
