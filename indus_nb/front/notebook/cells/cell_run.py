@@ -409,4 +409,5 @@ def _without_kernel(session: AgentSession) -> str:
     if session.store.path is None:
         return f"{_NOT_SHOWN}, and its conversation was not saved."
     name = " ".join((session.store.name or "").replace("`", "").split())
-    return f"{_NOT_SHOWN}: `%agent panel` shows the answer, or `%agent sessions` finds it{f' as “{name}”' if name else ''}."
+    named = f" as “{name}”" if name else ""
+    return f"{_NOT_SHOWN}: `%agent panel` shows the answer, or `%agent sessions` finds it{named}."
