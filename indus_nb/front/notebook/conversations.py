@@ -184,8 +184,8 @@ class Conversations:
         self._panels: dict[AgentSession, ChatPanel] = {}
         self._shown: list[AgentWidget] = []
         self._doors: dict[str, Door] = {}
-        self._drawing: set[str | None] = set()
-        """The connections whose pages have drawn a cell's widget."""
+        self._drawing: dict[str | None, bool] = {}
+        """The connections whose pages have drawn a cell's widget, and whether they drew the last one in time."""
         self._explained: set[str | None] = set()
         """The connections whose users know why no live view appears."""
         self._ended = EndedRuns()

@@ -92,8 +92,9 @@ class CellRun:
         """The notebook's id, for its metadata."""
         self.plans = False
         """Whether the prompt is planned first."""
-        self.drawing: set[str | None] = set()
-        """The connections whose pages have drawn a widget of this kernel, and so will draw others, however late."""
+        self.drawing: dict[str | None, bool] = {}
+        """The connections whose pages have drawn a widget of this kernel, and so will draw others, however late; and
+        whether that of the last cell was drawn in time, as in a notebook that is in sight."""
         self.has_page: Callable[[], bool] = lambda: False
         """Whether the page that ran the cell is known to be there, before it has drawn a widget."""
         self.explained: set[str | None] | None = None
@@ -251,7 +252,7 @@ class CellRun:
         """Draw the end, also if the user interrupts the wait for a slow page."""
         try:
             if self.asked:
-                if self._asks and self.has_page():
+                if self._asks and self.has_page() and self.drawing.get(self._client, True):
                     await view.drawn(always=True)  # beside the answer it says what no file is to keep
                 await self._explain(view)
         finally:
@@ -271,8 +272,9 @@ class CellRun:
         outputs, widget, failure = self._outputs, view.live, self._transcript.failure
         if widget is not None:
             widget.set(beside=self._transcript.beside)
-        if widget is not None and widget.ready.is_set():
-            self.drawing.add(self._client)
+        is_drawn = widget is not None and widget.ready.is_set()
+        if is_drawn or (self.asked and self._client in self.drawing):
+            self.drawing[self._client] = is_drawn
         view.close(keeps_widget=True, tells_measures=self._asks and self._client not in self.drawing)
         if self.fails_cell and isinstance(self._screen, NotebookScreen):
             self._screen.settle()
