@@ -588,7 +588,7 @@ def test_in_the_narrow_panel_the_row_of_a_job_has_room_for_its_title_its_state_a
     waits = "import os, time\nwhile not os.path.exists({!r}): time.sleep(0.05)"
     lab.write("narrow.ipynb", "%load_ext indus_nb", "%agent --new --approve never train", waits.format("free"))
     notebook = lab.open(page, "narrow.ipynb")
-    train = {"code": f"# Train beside you\n{waits.format('go')}\nlosses = [1]", "beside": True}
+    train = {"code": f"# Train beside you\n{waits.format('trained')}\nlosses = [1]", "beside": True}
     api.add(Reply(ToolUse("python", train)), "It trains.", "Trained.")
     for number in (0, 1):
         notebook.run(number)
@@ -596,7 +596,7 @@ def test_in_the_narrow_panel_the_row_of_a_job_has_room_for_its_title_its_state_a
     jobs = open_panel(page).get_by_role("group", name="Jobs")
     expect(jobs).to_contain_text("job-1")
     notebook.run(2)
-    (lab.folder / "go").touch()
+    (lab.folder / "trained").touch()
     expect(jobs).to_contain_text("waits for your cell")
     notebook.screenshot("job-narrow")
     row, stop, title = (
