@@ -53,9 +53,9 @@ class Recorder:
         """Write that a file could not be imported."""
         self._record(report.nodeid, report)
 
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
+    def pytest_sessionfinish(self, session: Any, exitstatus: int) -> None:
         """Write that every test had its turn."""
-        if self._complete and exitstatus in (0, 1):
+        if self._complete and exitstatus in (0, 1) and not session.shouldfail:  # as after ``--maxfail``
             self._write(outcome="complete")
 
     def _record(self, test: str, report: Any) -> None:

@@ -30,6 +30,18 @@ def test_passes():
 def test_of_another_machine():
     pass
 """
+TWICE = """
+import pathlib, pytest
+
+@pytest.fixture
+def broken():
+    yield
+    assert False
+
+@pytest.mark.parametrize("number", range(25))
+def test_fails_with_its_fixture(broken, number):
+    assert False
+"""
 BROKEN = """
 def test_fails():
     assert False
@@ -77,11 +89,12 @@ def tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., chec
     ("code", "failed", "passed_then"),
     [
         (FLAKY.replace("NUMBER", "2"), 0, 2),
-        (FLAKY.replace("NUMBER", "25"), 21, 0),
+        (FLAKY.replace("NUMBER", "25"), 22, 0),
+        (TWICE, 12, 0),
         (BROKEN, 1, 0),
         (CUT_OFF, 1, 0),
     ],
-    ids=["a few", "too many", "again", "cut off"],
+    ids=["a few", "too many", "too many in few tests", "again", "cut off"],
 )
 def test_what_failed_is_run_once_more_if_it_is_little(
     tests: Callable[..., check.Result], code: str, failed: int, passed_then: int

@@ -130,9 +130,8 @@ def _keys(side: str, table: Table, of: KeyOf) -> list[tuple[int, bytes]]:
         try:
             key = plain_value(of(row)) if callable(of) else row.get(of)
         except Exception as error:
-            raise UsageError(
-                f"The function of on failed for row {number} on the {side}: {type(error).__name__}: {error}"
-            ) from error
+            row_named = f"row {table.label(number)} on the {side}"
+            raise UsageError(f"The function of on failed for {row_named}: {type(error).__name__}: {error}") from error
         if key is not None:
             keys.append((number, key_of_values(key)))
     return keys

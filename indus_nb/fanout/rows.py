@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias, cast
 
+from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
 from indus_nb.base.wire import JsonObject, clean_text, dump
 from indus_nb.base.wire_model import WireModel
@@ -20,6 +21,7 @@ ITEM = "item"
 """The column of values that are no rows themselves, such as texts."""
 
 _MAX_DEPTH = 20
+_MAX_LABEL_CHARACTERS = 60
 _BATCH_ROWS = 1000
 
 
@@ -43,7 +45,10 @@ class Table:
         Args:
             number: The number of the row, from 0.
         """
-        return str(number if self.index is None else self.index[number])
+        label: Any = number if self.index is None else self.index[number]
+        if isinstance(label, tuple):  # with numbers of numpy, which show as such
+            label = tuple(part.item() if hasattr(part, "item") else part for part in cast("tuple[Any, ...]", label))
+        return textcut.one_line(str(label), _MAX_LABEL_CHARACTERS)
 
 
 def table_of(data: object) -> Table:

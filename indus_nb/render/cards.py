@@ -300,13 +300,14 @@ def _changed(told: JsonObject, remedy: str) -> str:
 
     A difference, where there is one, says it better.
     """
-    line, problem, unseen, not_kept = (
-        _text(told, key) for key in ("changed", "notUndoable", "notInPreview", "notKept")
+    line, problem, unseen, not_kept, not_brought = (
+        _text(told, key) for key in ("changed", "notUndoable", "notInPreview", "notKept", "notBrought")
     )
     shows_difference = isinstance(told.get("diff"), str) and not _text(told, "outcomeInWords")
     lines = [f"\N{WARNING SIGN} {unseen}"] if unseen else []
     lines += [f"Changed: {line}{remedy}"] if line and not shows_difference else []
     lines += [f"This call cannot be undone ({problem})"] if problem else []
+    lines += [f"Not brought back: {not_brought}"] if not_brought else []
     lines += [f"Not kept: {not_kept}. Run the code as a cell of yours to have these"] if not_kept else []
     return "\n".join(lines)
 

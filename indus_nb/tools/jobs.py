@@ -159,9 +159,11 @@ class Job:
             if self.running and not self.over:
                 self._began, self._took = time.monotonic() - self._took, None
 
-    def begin_anew(self) -> None:
-        """Count its time from now on: what ran before was only a try."""
-        self._began = time.monotonic()
+    def report(self, output: ToolOutput) -> None:
+        """Take its newest report; where it does not run in a trial any more, its time is counted from now on."""
+        if _in_trial(self.output) and not _in_trial(output):
+            self._began = time.monotonic()
+        self.output = output
 
     def finish(self, state: JobState, output: ToolOutput | None) -> None:
         """Mark the job as ended.
@@ -240,7 +242,7 @@ class Jobs:
         job = Job("", tool, title_of(str(context.hide(what))), in_background=background)
 
         def report(output: ToolOutput) -> None:
-            job.output = output
+            job.report(output)
             if not job.id:
                 context.report(output)
 
@@ -251,7 +253,7 @@ class Jobs:
             with job.asking(goes_on=goes_on), contextlib.nullcontext() if background else deadline.paused():
                 yield
 
-        gate = None if context.gate is None else TimedGate(context.gate, asking, job.begin_anew)
+        gate = None if context.gate is None else TimedGate(context.gate, asking)
         task = asyncio.ensure_future(
             work(replace(context, report=report, on_over=job.end_work, on_ask=job.ask, gate=gate))
         )
@@ -368,6 +370,11 @@ def duration(seconds: float) -> str:
 def end_of(job: Job) -> str:
     """Return the report on an ended job for the model."""
     return f"{job.describe()}\n\n{job.text or '(no output)'}"
+
+
+def _in_trial(output: ToolOutput) -> bool:
+    details: object = output.details
+    return isinstance(details, dict) and "ran" in details
 
 
 def _goes_on(job: Job) -> ToolOutput:

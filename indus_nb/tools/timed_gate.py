@@ -20,12 +20,10 @@ class TimedGate:
     Attributes:
         gate: Decides.
         asking: Returns the context of a question, by whether a trial goes on meanwhile.
-        begin_anew: Called where it is to run now, and all that ran before was a trial.
     """
 
     gate: CallGate
     asking: Callable[[bool], AbstractContextManager[None]]
-    begin_anew: Callable[[], None]
 
     @property
     def readable(self) -> Sequence[Path]:
@@ -62,7 +60,4 @@ class TimedGate:
     ) -> Literal["run", "wait"]:
         """See ``CallGate``."""
         with self.asking(trial is not None):
-            answer = await self.gate.ask(effects, question=question, outcome=outcome, holds=holds, trial=trial)
-        if answer == "run" and (trial is not None or (effects and not holds)):
-            self.begin_anew()
-        return answer
+            return await self.gate.ask(effects, question=question, outcome=outcome, holds=holds, trial=trial)

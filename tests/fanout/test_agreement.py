@@ -56,6 +56,17 @@ def test_rows_of_a_frame_are_named_by_the_labels_that_it_had(api: MessagesApi) -
     assert "<tr><td>30</td><td>c</td>" in done._repr_html_()
 
 
+def test_a_label_of_several_levels_or_lines_is_named_on_one_short_line(api: MessagesApi) -> None:
+    pandas = importlib.import_module("pandas")
+    levels = pandas.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 3), ("b", 4)])
+    found = agent.map("{text}", pandas.DataFrame(ROWS, index=levels)).agree(with_="label")
+    assert "; row ('b', 3) differs" in str(found)
+    lines = pandas.Index(["w", "x", "first\nsecond " + "long " * 100, "z"])
+    (named,) = agent.map("{text}", pandas.DataFrame(ROWS, index=lines)).agree(with_="label").named
+    assert named.startswith("first second long")
+    assert len(named) < 80
+
+
 def test_a_field_of_the_answers_is_compared_and_rows_without_an_answer_do_not_count(api: MessagesApi) -> None:
     right = api.default
     api.default = lambda request: HttpError(400) if request.texts[-1] == "b" else right(request)  # type: ignore[assignment, operator]

@@ -303,6 +303,22 @@ def test_steps_of_another_conversation_are_moved_only_where_that_is_said(kernel:
     kernel.run("%agent undo 1")
 
 
+def test_a_conversation_is_told_of_its_steps_that_the_agent_of_another_has_left(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    kernel.run("one = two = 0")
+    changed_by_the_agent(kernel, api, "one = 1")
+    kernel.run("%agent state save before")
+    in_another(kernel, api, "two = 2")
+    api.add(Reply(ToolUse("state", {"action": "back", "name": "before"})), Reply("It is as before."))
+    assert kernel.run("%agent --approve never go").status == "ok"
+    assert kernel.run("print(one, two)").streams == "1 0\n"
+    api.add("I see.")
+    kernel.run("%agent --name other what now?")
+    told = str([message["content"] for message in api.requests[-1].body["messages"]])
+    assert "calls of this one are among what that moved: The agent has gone back to the state “before”: two" in told
+
+
 def test_a_step_below_one_of_another_conversation_is_taken_back_where_they_share_nothing(
     kernel: Kernel, api: MessagesApi
 ) -> None:

@@ -70,6 +70,14 @@ def test_what_was_not_kept_of_a_copy_is_named_below_what_changed() -> None:
     assert "\n  Not kept: ax, fig. Run the code as a cell of yours to have these" in card.bundle()["text/plain"]
 
 
+def test_what_code_beside_the_user_did_not_bring_back_is_named_without_the_advice_to_run_all_of_it_again() -> None:
+    card = Card("b1", call=Call("python", {"code": "rows.append(2)"}, state="done"))
+    card.show_result([], {"ran": "copy", "changed": "rows 1 → 2 items", "notBrought": "model"}, stored=False)
+    shown = card.bundle()["text/plain"]
+    assert shown.endswith("\n  Not brought back: model")
+    assert "Run the code" not in shown
+
+
 def test_a_panel_names_its_own_command_that_takes_a_change_back() -> None:
     panel = Transcript("M", whole=True)
     panel.feed(AgentStart())

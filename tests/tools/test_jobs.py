@@ -231,7 +231,7 @@ def begin_asking(
 
     async def work(context: ToolContext) -> ToolOutput:
         assert context.gate is not None
-        context.report(text_output("12"))
+        context.report(text_output("12", {"ran": "copy"}))
         if first is not None:
             await first.wait()
         effects = [] if trial is not None else [Effect("changes_variable", "n", "assigns n")]

@@ -174,7 +174,7 @@ class Conversations:
         self.thread: AgentThread = AgentThread()
         self._shell = shell
         self.kernel: UserKernel = UserKernel(shell, watch)
-        self.taking_back: TakingBack = TakingBack(self.kernel, self.ask_page, self._maker, cells)
+        self.taking_back: TakingBack = TakingBack(self.kernel, self.ask_page, self._maker, cells, self.thread.begin)
         self._journal = watch.journal
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None

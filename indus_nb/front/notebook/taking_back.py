@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
@@ -71,6 +71,7 @@ _NO_PAGE = (
 Maker: TypeAlias = tuple[str, AgentSession]
 """The name of a notebook or conversation, and the session that it has now."""
 FindMaker: TypeAlias = Callable[[str], Maker | None]
+Begin: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, object]]], object]
 
 
 def touched_by(decision: Decision) -> Touched | None:
@@ -251,14 +252,16 @@ def _left(steps: Sequence[Step]) -> list[Step]:
 class TakingBack:
     """Undo of the agent's changes in one kernel; the model of the session that asks is informed."""
 
-    def __init__(self, kernel: UserKernel, ask_page: AskPage, maker: FindMaker, ids: CellIds) -> None:
+    def __init__(self, kernel: UserKernel, ask_page: AskPage, maker: FindMaker, ids: CellIds, begin: Begin) -> None:
         """Create the undo of one kernel.
 
         Args:
             ask_page: Sends a request to the page that shows the notebook.
             maker: Finds the conversation of this kernel that has a session, by the session's id.
             ids: Knows the numbers that cells ran with.
+            begin: Runs work on the agent's thread, without waiting for it.
         """
+        self._begin = begin
         self._ids = ids
         self._maker = maker
         self._kernel = kernel
@@ -384,10 +387,14 @@ class TakingBack:
 
     async def _tell(self, session: AgentSession, text: str, moved: Sequence[Step]) -> None:
         """Tell the model of this conversation what was moved, and those of others whose steps were among it."""
-        others = [each for _, each in self._makers(session.store.session_id, moved)]
-        elsewhere = f"In another conversation, and calls of this one are among what that moved: {text}"
-        for each, said in ((session, text), *((other, elsewhere) for other in others)):
-            await each.send_message(CustomMessage(custom_type="undo", content=said, display=False))
+        self._tell_others(session.store.session_id, text, moved)
+        await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
+
+    def _tell_others(self, own: str, text: str, moved: Sequence[Step]) -> None:
+        """Tell the models of other conversations, which may be busy for long, of their steps that were moved."""
+        said = f"In another conversation, and calls of this one are among what that moved: {text}"
+        for _, session in self._makers(own, moved):
+            self._begin(partial(session.send_message, CustomMessage(custom_type="undo", content=said, display=False)))
 
     def _stays(self, undone: Sequence[Step]) -> str:
         """Say what stays of the runs of removed cells: they were the user's, and no steps that were taken back."""
@@ -506,8 +513,7 @@ class TakingBack:
 
     async def _back_for_user(self, session: AgentSession, wanted: StateWanted, agreed: Undecided | None) -> str:
         name, own = wanted.name, session.store.session_id
-        way = self._states.way(name)
-        done = await self._back(name, wanted.touched, agreed)
+        done, way = await self._back(name, wanted.touched, agreed)
         moved, others = line(done), self._names(own, way)
         await self._tell(session, f"The user has gone back to the state “{name}”: {moved} are as they were then.", way)
         moved += f", with what was made in {', '.join(others)}" if others else ""
@@ -516,8 +522,12 @@ class TakingBack:
         back = f"`%agent state back {LAST}` turns that around{but}."
         return f"This is “{name}” again: {moved}.{self._states.lost(name)} {back}{self._states.left_earlier()}"
 
-    async def for_model(self, name: str) -> str:
+    async def for_model(self, own: str, name: str) -> str:
         """Go to a named state within a run of the agent's; return a sentence for the model.
+
+        Args:
+            own: The id of the session that runs.
+            name: The name of the state.
 
         Raises:
             UsageError: It is not possible; nothing was done.
@@ -525,12 +535,21 @@ class TakingBack:
         left = f"“{LAST}” is the state that was left."
         if here := await self._run(partial(self._states.here, name)):
             return here
-        return f"This is “{name}” again: {line(await self._back(name, ''))}.{self._states.lost(name)} {left}"
+        done, way = await self._back(name, "")
+        moved = line(done)
+        self._tell_others(own, f"The agent has gone back to the state “{name}”: {moved} are as they were then.", way)
+        return f"This is “{name}” again: {moved}.{self._states.lost(name)} {left}"
 
-    def _back(self, name: str, touched: Touched, agreed: Undecided | None = None) -> Awaitable[Moved]:
-        changes, turn = partial(self._states.cells_changed, name), partial(self._states.back, name)
-        steps = partial(self._states.way, name)
-        return self._move(_Move(f'state back "{name}"', steps, changes, turn, touched, agreed))
+    async def _back(self, name: str, touched: Touched, agreed: Undecided | None = None) -> tuple[Moved, Sequence[Step]]:
+        """Go to a named state; return what that moved, and the steps that lay between."""
+        states, way = self._states, list[Step]()
+
+        def turn(touched: Touched, cells: CellsPlan | None) -> Moved:
+            way[:] = states.way(name)
+            return states.back(name, touched, cells)
+
+        steps, changes = partial(states.way, name), partial(states.cells_changed, name)
+        return await self._move(_Move(f'state back "{name}"', steps, changes, turn, touched, agreed)), way
 
     async def _move(self, move: _Move) -> Moved:
         """Move steps; what has begun goes on to its end, or back, and a caller that is cancelled waits for that."""

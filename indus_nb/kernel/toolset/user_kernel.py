@@ -90,7 +90,7 @@ class UserKernel:
     Attributes:
         outputs: The outputs of the calls of ``python`` for the user.
         carry_out: Given each call of ``python``, with its session and code.
-        go_back: Goes to a named state, and returns a sentence.
+        go_back: Goes to a named state for the session with an id, and returns a sentence.
         offers_states: Whether sessions have the tool ``state`` from their next prompt on. It is none of the usual ones,
             as each costs every request something, and most work has no use for it.
     """
@@ -113,7 +113,7 @@ class UserKernel:
         self.steps: Steps = Steps(shell.user_ns, shell.transform_cell)
         self.cells: CellSteps = CellSteps(shell, self.steps)
         self.states: KernelStates = KernelStates(self.steps, self.cells)
-        self.go_back: Callable[[str], Awaitable[str]] = self._go_back
+        self.go_back: Callable[[str, str], Awaitable[str]] = self._go_back
         self.offers_states: bool = False
         self.elsewhere: Callable[[str | None], str] = lambda _cell: ""
         self.calls: CallSteps = CallSteps(self.steps)
@@ -221,16 +221,17 @@ class UserKernel:
         declare()
         api.register_tool(variables_tool("the user's kernel", look))
 
-        def offer(_event: object, _ctx: Context) -> None:
+        def offer(_event: object, ctx: Context) -> None:
             if self.offers_states:  # anew: what the user was asked in an earlier run allows and forbids nothing now
-                api.register_tool(StateTool(self.states, self.run_whole, self.go_back).tool())
+                go_back = partial(self.go_back, ctx.session.session_id)
+                api.register_tool(StateTool(self.states, self.run_whole, go_back).tool())
 
         api.on("session_start", configure)
         api.on("before_agent_start", offer)
         api.on("before_agent_start", self._add_context)
         self.calls.follow(api)
 
-    async def _go_back(self, name: str) -> str:
+    async def _go_back(self, _session: str, name: str) -> str:
         return f"Gone back: {line(await self.run_whole(lambda: self.states.back(name)))}."
 
     def _configure(self, ctx: Context) -> None:
@@ -472,11 +473,11 @@ class UserKernel:
         """
         report = trial.report or Report()
         details = _details(trial.code, trial)
-        if left := [*(each.what for each in lost), *report.dropped]:
-            details["notKept"] = _named(left)
+        if lost:
+            details["notBrought"] = _named([each.what for each in lost])
         ending = ""
         if report.dropped:
-            names = _named(report.dropped)
+            details["notKept"] = names = _named(report.dropped)
             ending = (
                 f"[It ran in a copy of the kernel: {names} {'is' if len(report.dropped) == 1 else 'are'} not kept: "
                 f"only a cell that the user runs keeps {'it' if len(report.dropped) == 1 else 'them'}.]"

@@ -89,7 +89,7 @@ class Tries:
             # It changed nothing, so it can be tried once more: slower, and what it may not read is named.
             result, effects, trial = await self._tried(command, gate, names_reads=True)
         if result is None:
-            return _runs(command)
+            return None
         if result.cancelled and not effects:
             return result
         if not effects:
@@ -102,7 +102,7 @@ class Tries:
         # It was held up, and what it printed is not so.
         command.report(replace(result, truncation=truncate.head(""), ran=READ_ONLY))
         await gate.ask(effects, outcome=_reserve(command, result, effects, trial), holds=files is not None)
-        return _runs(command)
+        return None
 
     async def _tried(
         self, command: Command, gate: CallGate, *, names_reads: bool = False
@@ -189,13 +189,6 @@ def _without_keys(value: str, keys: Mapping[str, str]) -> str:
     for key, placeholder in keys.items():
         value = value.replace(key, placeholder)
     return value
-
-
-def _runs(command: Command) -> None:
-    """Report that a command that was tried runs now, and that nothing of its trial counts."""
-    from indus_nb.tools.commands.shell import ShellResult
-
-    command.report(ShellResult(truncate.head("")))
 
 
 async def _ended(trial: CommandTrial, work: asyncio.Future[ShellResult]) -> None:
