@@ -437,6 +437,23 @@ def test_an_answer_stands_below_its_own_prompt_where_the_cell_of_the_next_page_h
     page.wait_for_function(HAS_NO_LIVE_VIEW)
 
 
+def test_quick_answers_of_a_second_notebook_on_the_kernel_have_what_they_took_beside_them(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("first_of_two.ipynb", "%agent hello")
+    lab.write("second_of_two.ipynb", *(f"%agent hello {number}" for number in range(8)))
+    first = lab.open(page, "first_of_two.ipynb")
+    api.add("Hello.")
+    first.run(0)
+    first.wait_until_run(0)
+    second = lab.open_beside(page, "second_of_two.ipynb")
+    for number in range(8):
+        api.add("Hello.")
+        second.run(number)
+        second.wait_until_run(number)
+        expect(second.cell(number).locator(".indus-usage .ia-beside")).to_contain_text("tokens in")
+
+
 @pytest.mark.parametrize("cells", [["%load_ext indus_nb", "%agent hello"], ["%agent hello"]])
 def test_the_first_answer_has_what_it_took_beside_it_and_not_in_the_file(
     lab: Lab, page: Page, api: MessagesApi, cells: list[str]

@@ -25,8 +25,7 @@ export function tellPlaces(tracker: INotebookTracker): void {
   tracker.widgetAdded.connect((_, notebook) => placeIn(notebook, notebook.node));
   (globalThis as Record<symbol, unknown>)[NAME] = (elements: Element[], client: string) => {
     const shown = elements.map(placeOf).find((notebook) => notebook && !notebook.isDisposed);
-    return (shown ?? tracker.find(({ sessionContext }) => sessionContext.session?.kernel?.clientId === client))
-      ?.context;
+    return shown ?? tracker.find(({ sessionContext }) => sessionContext.session?.kernel?.clientId === client);
   };
 }
 

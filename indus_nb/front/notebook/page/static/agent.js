@@ -212,9 +212,10 @@ function watchAgentCells(root, store) {
   mark();
 }
 
-function outputsOf(notebook, id) {
-  const index = [...(notebook?.cells ?? [])].findIndex((cell) => cell.id === id);
-  const cell = notebook && elements.get(notebook)?.querySelector(`.jp-Cell[${INDEX}="${index}"]`);
+function outputsOf({ notebook, shown, model }) {
+  const index = [...(notebook?.cells ?? [])].findIndex(({ id }) => id === model.get("cell"));
+  const element = shown?.content.node ?? (notebook && elements.get(notebook));
+  const cell = element?.querySelector(`.jp-Cell[${INDEX}="${index}"]`);
   return cell?.querySelector(".jp-OutputArea") ?? null;
 }
 
@@ -4307,10 +4308,14 @@ class Store {
     return this.state.busy ?? this.kind === "cell";
   }
 
-  get context() {
+  get shown() {
     const find = /** @type {Record<symbol, FindNotebook>} */ (/** @type {unknown} */ (globalThis))[NOTEBOOK];
     const roots = [...this.views].map(({ root }) => root);
-    return find?.(roots, this.model.get("client")) ?? this.model.widget_manager?.context;
+    return find?.(roots, this.model.get("client"));
+  }
+
+  get context() {
+    return this.shown?.context ?? this.model.widget_manager?.context;
   }
 
   get notebook() {
@@ -4369,7 +4374,7 @@ class Store {
       noteWidget(this.notebook, this.state.widget, this.state.fallback);
     if (changes.has("notebook") && this.state.notebook) nameNotebook(this.notebook, this.state.notebook);
     if (changes.has("beside", "busy") && this.state.beside && this.state.busy === false)
-      drawBeside(this.follower.area ?? outputsOf(this.notebook, this.model.get("cell")), this.state.beside);
+      drawBeside(this.follower.area ?? outputsOf(this), this.state.beside);
     if (this.state.closed) this.end("closed");
     this.show(changes);
   }

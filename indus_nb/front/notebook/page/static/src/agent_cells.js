@@ -37,13 +37,13 @@ export function watchAgentCells(root, store) {
 }
 
 /**
- * The outputs of a cell, if the front end shows it and a view has stood in its notebook.
+ * The outputs of the cell that a widget belongs to, if the front end shows it, and it is known where.
  *
- * @param {{ cells?: Iterable<{ id: string }> } | undefined} notebook its model
- * @param {string} id
+ * @param {Store} store
  */
-export function outputsOf(notebook, id) {
-  const index = [...(notebook?.cells ?? [])].findIndex((cell) => cell.id === id);
-  const cell = notebook && elements.get(notebook)?.querySelector(`.jp-Cell[${INDEX}="${index}"]`);
+export function outputsOf({ notebook, shown, model }) {
+  const index = [...(notebook?.cells ?? [])].findIndex(({ id }) => id === model.get("cell"));
+  const element = shown?.content.node ?? (notebook && elements.get(notebook));
+  const cell = element?.querySelector(`.jp-Cell[${INDEX}="${index}"]`);
   return cell?.querySelector(".jp-OutputArea") ?? null;
 }

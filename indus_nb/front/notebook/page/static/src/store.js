@@ -41,7 +41,8 @@ const ENDED_STYLE =
  * @property {{ context?: NotebookContext, _rendermime?: { latexTypesetter?: Typesetter } }} [widget_manager]
  */
 /** @typedef {{ model?: Notebook, path?: string, contentsModel?: { last_modified?: string } | null, sessionContext?: SessionContext }} NotebookContext */
-/** @typedef {((shown: Element[], client: string) => NotebookContext | undefined) | undefined} FindNotebook */
+/** @typedef {((shown: Element[], client: string) => ShownNotebook | undefined) | undefined} FindNotebook */
+/** @typedef {{ context: NotebookContext, content: { node: Element } }} ShownNotebook */
 /** @typedef {{ typeset(node: Element): void }} Typesetter */
 
 /** The id of this document, one for all widgets in it: of several pages the kernel asks the one that was used last.
@@ -141,16 +142,16 @@ export class Store {
     return this.state.busy ?? this.kind === "cell";
   }
 
-  /**
-   * What is known of the notebook that shows the widget. Our extension of JupyterLab knows it; the widget manager knows
-   * one of the notebooks that use the kernel.
-   *
-   * @returns {NotebookContext | undefined}
-   */
-  get context() {
+  /** The notebook that shows the widget, as our extension of JupyterLab knows it. */
+  get shown() {
     const find = /** @type {Record<symbol, FindNotebook>} */ (/** @type {unknown} */ (globalThis))[NOTEBOOK];
     const roots = [...this.views].map(({ root }) => root);
-    return find?.(roots, this.model.get("client")) ?? this.model.widget_manager?.context;
+    return find?.(roots, this.model.get("client"));
+  }
+
+  /** What is known of it; without that extension of one of the notebooks that use the kernel. */
+  get context() {
+    return this.shown?.context ?? this.model.widget_manager?.context;
   }
 
   /** The notebook that shows the widget, where the front end gives access to it. */
@@ -225,7 +226,7 @@ export class Store {
       noteWidget(this.notebook, this.state.widget, this.state.fallback);
     if (changes.has("notebook") && this.state.notebook) nameNotebook(this.notebook, this.state.notebook);
     if (changes.has("beside", "busy") && this.state.beside && this.state.busy === false)
-      drawBeside(this.follower.area ?? outputsOf(this.notebook, this.model.get("cell")), this.state.beside);
+      drawBeside(this.follower.area ?? outputsOf(this), this.state.beside);
     if (this.state.closed) this.end("closed");
     this.show(changes);
   }
