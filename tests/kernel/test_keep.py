@@ -231,6 +231,19 @@ def test_a_cell_says_beside_its_answer_what_was_kept_and_why_the_rest_was_asked(
     assert (tmp_path / "mine.json").read_text() == '{"a": 1}'
 
 
+def test_a_prompt_that_comes_earlier_or_later_in_its_conversation_says_why_it_was_asked_anew(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = Reply("Yes.")
+    for prompts, said in ((("first", "second"), ""), (("second",), "2 messages went before it, and now nothing")):
+        with Kernel(tmp_path, environment) as kernel:
+            kernel.run("%load_ext indus_nb")
+            kernel.run("%agent keep answers.json")
+            for prompt in prompts:
+                shown = str(kernel.begin(f"%agent {prompt}", asks=True).finish().shown)
+            assert said in shown
+
+
 def test_a_model_without_a_key_is_said_to_have_kept_answers_alone_and_gives_these(
     tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
 ) -> None:

@@ -316,7 +316,7 @@ def test_a_conversation_is_told_of_its_steps_that_the_agent_of_another_has_left(
     api.add("I see.")
     kernel.run("%agent --name other what now?")
     told = str([message["content"] for message in api.requests[-1].body["messages"]])
-    assert "calls of this one are among what that moved: The agent has gone back to the state “before”: two" in told
+    assert "among what that moved: The agent has gone back to the state “before”. As in it again: two." in told
 
 
 def test_a_step_below_one_of_another_conversation_is_taken_back_where_they_share_nothing(

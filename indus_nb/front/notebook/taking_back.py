@@ -515,7 +515,7 @@ class TakingBack:
         name, own = wanted.name, session.store.session_id
         done, way = await self._back(name, wanted.touched, agreed)
         moved, others = line(done), self._names(own, way)
-        await self._tell(session, f"The user has gone back to the state “{name}”: {moved} are as they were then.", way)
+        await self._tell(session, f"The user has gone back to the state “{name}”. As in it again: {moved}.", way)
         moved += f", with what was made in {', '.join(others)}" if others else ""
         stays = textcut.one_line(", ".join(sorted(done.bound)), _MAX_SHARED_CHARACTERS)
         but = f", but leaves {stays}" if stays else ""
@@ -537,7 +537,7 @@ class TakingBack:
             return here
         done, way = await self._back(name, "")
         moved = line(done)
-        self._tell_others(own, f"The agent has gone back to the state “{name}”: {moved} are as they were then.", way)
+        self._tell_others(own, f"The agent has gone back to the state “{name}”. As in it again: {moved}.", way)
         return f"This is “{name}” again: {moved}.{self._states.lost(name)} {left}"
 
     async def _back(self, name: str, touched: Touched, agreed: Undecided | None = None) -> tuple[Moved, Sequence[Step]]:

@@ -270,13 +270,11 @@ class Kept:
     def _why(self, request: JsonObject) -> str | None:
         """Say how a request differs from the most similar one of the same prompt; ``None`` if there is none."""
         prompt, messages = _prompt(request), request["messages"]
-        alike = [
-            each.request
-            for each in self._exchanges
-            if len(each.request["messages"]) == len(messages) and _prompt(each.request) == prompt
-        ]
+        asked = [each.request for each in self._exchanges if _prompt(each.request) == prompt]
+        alike = [each for each in asked if len(each["messages"]) == len(messages)]
         if not alike:
-            return None
+            counts, count = [_before(each) for each in asked], _before(request)
+            return None if not counts or count in counts else f"{_messages(counts[-1])}, and now {_messages(count)}"
         nearest = max(alike, key=lambda other: common_prefix_length(other["messages"], messages))
         if nearest["model"] != request["model"]:
             return f"the model was {nearest['model']} and is {request['model']}"
@@ -325,6 +323,15 @@ def _prompt(request: JsonObject) -> str:
     """Return the text of the last message that is the user's."""
     users = [message for message in request["messages"] if message["role"] == "user"]
     return "\n".join(_texts(users[-1].get("content"))) if users else ""
+
+
+def _before(request: JsonObject) -> int:
+    """Return how many messages go before the last one that is the user's."""
+    return max((at for at, message in enumerate(request["messages"]) if message["role"] == "user"), default=0)
+
+
+def _messages(count: int) -> str:
+    return "nothing went before it" if not count else f"{textcut.counted(count, 'message')} went before it"
 
 
 def _named(message: JsonObject) -> str:
