@@ -43,7 +43,7 @@ export function watchAgentCells(root, store) {
  */
 export function outputsOf({ notebook, shown, model }) {
   const index = [...(notebook?.cells ?? [])].findIndex(({ id }) => id === model.get("cell"));
-  const element = shown?.content.node ?? (notebook && elements.get(notebook));
+  const element = shown?.content?.node ?? (notebook && elements.get(notebook));
   const cell = element?.querySelector(`.jp-Cell[${INDEX}="${index}"]`);
   return cell?.querySelector(".jp-OutputArea") ?? null;
 }

@@ -42,7 +42,7 @@ const ENDED_STYLE =
  */
 /** @typedef {{ model?: Notebook, path?: string, contentsModel?: { last_modified?: string } | null, sessionContext?: SessionContext }} NotebookContext */
 /** @typedef {((shown: Element[], client: string) => ShownNotebook | undefined) | undefined} FindNotebook */
-/** @typedef {{ context: NotebookContext, content: { node: Element } }} ShownNotebook */
+/** @typedef {{ context: NotebookContext, content?: { node: Element } }} ShownNotebook */
 /** @typedef {{ typeset(node: Element): void }} Typesetter */
 
 /** The id of this document, one for all widgets in it: of several pages the kernel asks the one that was used last.
