@@ -15,6 +15,7 @@ part with what was there before, is refused by `dumped` with the reason.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import struct
@@ -398,14 +399,22 @@ class _Receiver:
                 return vars(self._module(module))[name]
 
     def _module(self, name: Any) -> ModuleType:
-        """Return an installed module that is imported, or that the code imports."""
+        """Return an installed module that is imported, or that comes with those that the code imports."""
+        if is_installed(name):
+            if name not in sys.modules:
+                self._untimed(self._import)
+            if name in sys.modules:
+                return sys.modules[name]
+        raise RefusedValueError(f"the module {name} is not an installed one that the code imports")
+
+    def _import(self) -> None:
+        """Import the installed modules that the code imports."""
         import importlib
 
-        if name in sys.modules and is_installed(name):
-            return sys.modules[name]
-        if name not in self._modules or not is_installed(name):
-            raise RefusedValueError(f"the module {name} is not an installed one that the code imports")
-        return self._untimed(partial(importlib.import_module, name))
+        for name in sorted(self._modules):
+            if name not in sys.modules and is_installed(name):
+                with contextlib.suppress(Exception, SystemExit):  # as those have that the code tries, or attributes
+                    importlib.import_module(name)
 
     def _untimed(self, make: Callable[[], Any]) -> Any:
         """Make something; the time of that does not count where modules were imported for it."""
