@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,8 +151,9 @@ def test_what_undo_leaves_as_the_user_has_it_is_brought_back_by_a_state(kernel: 
     assert "df was changed since" in refused(kernel, "%agent undo")
     said(kernel, "%agent undo keep")
     assert kernel.run("print(len(df), 'tmp1' in globals())").streams == "457 False\n"
-    assert "here" in said(kernel, "%agent state list")
-    assert "changed since: df" in said(kernel, "%agent state list")
+    listed = said(kernel, "%agent state list")
+    assert re.search(r"orig\s+changes of yours from here", listed)
+    assert "changed since: df" in listed
     assert "Since “orig”: df 4000 → 457 items" in said(kernel, "%agent state diff orig")
     assert '`%agent state back "orig" over` overwrites it' in refused(kernel, "%agent state back orig")
     assert "This is “orig” again: df." in said(kernel, "%agent state back orig over")
@@ -177,6 +179,7 @@ def test_what_was_redone_beside_what_the_user_has_goes_back_as_well(kernel: Kern
         said(kernel, "%agent state back raw keep")
     said(kernel, "%agent state back raw over")
     assert kernel.run("print(len(rows), type(rows[0]).__name__, monthly)").streams == "4000 int [1]\n"
+    assert re.search(r"raw\s+here\b", said(kernel, "%agent state list"))
     assert "No step lies between here and “raw”" in said(kernel, "%agent state back raw")
 
 

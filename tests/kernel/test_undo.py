@@ -67,6 +67,21 @@ def test_a_step_that_only_imported_is_listed_by_the_name_that_it_bound(kernel: K
     assert re.search(r"\b1\W+\d\d:\d\d:\d\d\W+imports sums\b", "\n".join(kernel.run("%agent undo list").shown))
 
 
+def test_an_undo_without_a_number_takes_back_with_a_change_what_looks_have_imported_since(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    kernel.run("total = 1")
+    changed_by_the_agent(kernel, api, "total = 2")
+    changed_by_the_agent(kernel, api, "import colorsys; print(total)")
+    changed_by_the_agent(kernel, api, "from html import escape; print(total)")
+    shown = "\n".join(kernel.run("%agent undo").shown)
+    assert "Taken back: colorsys (removed), escape (removed), total. `%agent redo 3` turns that around." in shown
+    assert kernel.run("print(total)").streams == "1\n"
+    kernel.run("%agent redo 3")
+    assert kernel.run("print(total, escape('<'), colorsys.__name__)").streams == "2 &lt; colorsys\n"
+    kernel.run("%agent undo 3")
+
+
 def test_what_a_step_imported_and_defined_beside_is_listed_and_named_when_it_is_taken_back(
     kernel: Kernel, api: MessagesApi
 ) -> None:
@@ -314,7 +329,7 @@ def test_a_conversation_is_told_of_its_steps_that_the_agent_of_another_has_left(
     assert kernel.run("%agent --approve never go").status == "ok"
     assert kernel.run("print(one, two)").streams == "1 0\n"
     api.add("I see.")
-    kernel.run("%agent --name other what now?")
+    kernel.run("%agent --name other what now?\n%agent --name main")
     told = str([message["content"] for message in api.requests[-1].body["messages"]])
     assert "among what that moved: The agent has gone back to the state “before”. As in it again: two." in told
 

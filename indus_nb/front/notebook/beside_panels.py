@@ -177,7 +177,7 @@ class PanelKernel:
             await session.start()  # which restores the steps of earlier kernels
             text, rows = await self._taking_back.listed(session, verb)
             return blocks.table(text.replace("`%agent ", "`/"), rows)["text/html"]
-        wanted = steps_wanted(verb, command.argument)
+        wanted = self._taking_back.meant(session, steps_wanted(verb, command.argument))
         moved = await asked_since(session.ui.choose, partial(self._taking_back.move, session), wanted)
         if moved is None:
             return blocks.notice(_NOTHING_CHANGED)["text/html"]

@@ -905,7 +905,7 @@ class Conversations:
 
             self._with_page(show, asks=self.taking_back.lists_cells(session, verb))
             return
-        wanted = steps_wanted(verb, command.argument)
+        wanted = self.taking_back.meant(session, steps_wanted(verb, command.argument))
         done = "Taken back" if verb == "undo" else "Done once more"
 
         async def move(wanted: StepsWanted, agreed: Undecided | None) -> MimeBundle:

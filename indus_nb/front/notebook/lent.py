@@ -198,9 +198,9 @@ class _Client:
         wanted = COMMANDS[verb].argument(argument.strip())
         if wanted is None:
             raise UsageError(f"`/{verb}` takes a number or `prompt`, and `keep`, `over` or `both` behind it.")
-        session = await self._opened(self._prompt)
+        session, desk = await self._opened(self._prompt), self._lender.taking_back
         try:
-            return await self._lender.taking_back.move(session, steps_wanted(verb, wanted))
+            return await desk.move(session, desk.meant(session, steps_wanted(verb, wanted)))
         except UsageError as error:
             raise UsageError(str(error).replace(f"`%agent {verb}", f"`/{verb}")) from None
 

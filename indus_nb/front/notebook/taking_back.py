@@ -335,6 +335,15 @@ class TakingBack:
     def _count(self, wanted: StepsWanted) -> int:
         return wanted.count or self._steps.of_last_run(wanted.verb) or 1
 
+    def meant(self, session: AgentSession, wanted: StepsWanted) -> StepsWanted:
+        """Return the steps that the user means: a plain undo takes back with its step what was only imported since."""
+        if wanted != StepsWanted(touched=wanted.touched):
+            return wanted
+        own = session.store.session_id
+        steps = [step for step in self._history.done if step.session in ("", own)]
+        count = next((at for at, step in enumerate(reversed(steps), 1) if not step.only_imports), 1)
+        return replace(wanted, count=count)
+
     async def move(self, session: AgentSession, wanted: StepsWanted, agreed: Undecided | None = None) -> str:
         """Undo or redo the changes of the last calls.
 

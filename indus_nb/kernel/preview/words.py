@@ -70,7 +70,7 @@ _ENDS: Mapping[str, Sequence[str]] = {
 _NAMED: frozenset[EffectKind] = frozenset({"new_names", "changes_variable", "changes_setting"})
 _FILES: frozenset[EffectKind] = frozenset({"reads_outside", "writes_file", "deletes"})
 _OPENS, _CLOSES = "\N{LEFT DOUBLE QUOTATION MARK}", "\N{RIGHT DOUBLE QUOTATION MARK}"
-_COUNT = r"[\d.,]+(?: \N{MULTIPLICATION SIGN} [\d.,]+)*(?: [a-z]{1,12})?"
+_COUNT = r"[\d.,]+(?: \N{MULTIPLICATION SIGN} [\d.,]+)*(?: [A-Za-z]{1,12})?"
 _PLAIN = re.compile(rf"\S*|an? \w+|{_COUNT}")
 _DETAIL = re.compile(rf":? {_COUNT} → {_COUNT}")
 

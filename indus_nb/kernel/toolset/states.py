@@ -13,7 +13,7 @@ from indus_nb.base.visible import visible
 from indus_nb.base.wire_model import wire_field
 from indus_nb.kernel.toolset.cell_steps import CellSteps
 from indus_nb.kernel.toolset.undoing import Steps
-from indus_nb.kernel.undo import LAST, CellsChange, CellsPlan, Moved, RefusedError, Step, Touched, is_of_left
+from indus_nb.kernel.undo import LAST, CellsChange, CellsPlan, Moved, NamedState, RefusedError, Step, Touched, is_of_left
 from indus_nb.safety.effects import Effect
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
@@ -109,7 +109,7 @@ class KernelStates:
         return [
             (
                 held.name,
-                f"{textcut.counted(held.steps, 'step')} from here" if held.steps else "here",
+                _way(held),
                 _size(held.weight),
                 "; ".join(
                     f"{what}: {_listed(names)}"
@@ -171,7 +171,7 @@ class KernelStates:
         found, left_out = self._steps.carry_out(f'state back "{name}"', lambda: look(name, self._steps.budget(4)))
         said = textcut.one_line(found, _MAX_DIFFERENCE_CHARACTERS)
         text = f"Since “{name}”: {said}." if said else f"No step has changed anything since “{name}”."
-        text += self.lost(name) + ("" if said or self.cells.on else f" {_CELLS_OFF}")
+        text += self.lost(name) + ("" if self.cells.on else f" {_CELLS_OFF}")
         return f"{text} Not compared: {_listed(left_out)}." if left_out else text
 
     def drop(self, name: str) -> str:
@@ -297,6 +297,12 @@ class StateTool:
         effects = self._states.effects(name)
         lines = "\n".join(effect.words for effect in effects)
         return Approval(f"Go back to the state “{name}”?", lines, effects=effects)
+
+
+def _way(held: NamedState) -> str:
+    if held.is_here:
+        return "here"
+    return f"{textcut.counted(held.steps, 'step') if held.steps else 'changes of yours'} from here"
 
 
 def _listed(names: Iterable[str]) -> str:

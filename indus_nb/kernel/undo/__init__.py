@@ -32,7 +32,7 @@ from indus_nb.kernel.undo.change import Change
 from indus_nb.kernel.undo.checkpoint import Checkpoint, forecast, take
 from indus_nb.kernel.undo.contents import Contents
 from indus_nb.kernel.undo.files import Files, FilesChange
-from indus_nb.kernel.undo.history import History, Moved
+from indus_nb.kernel.undo.history import History, Moved, NamedState
 from indus_nb.kernel.undo.reading import Reading, read
 from indus_nb.kernel.undo.states import LAST, Dropped, is_of_left
 from indus_nb.kernel.undo.steps import Book, Maker, Step, Touched
@@ -57,6 +57,7 @@ __all__ = [
     "History",
     "Maker",
     "Moved",
+    "NamedState",
     "Reading",
     "RefusedError",
     "RemovedCell",

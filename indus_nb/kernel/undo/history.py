@@ -60,13 +60,15 @@ class NamedState(NamedTuple):
     """A named state, for a list.
 
     Attributes:
-        steps: How many steps are between it and the present.
+        is_here: Whether nothing is between it and the present.
+        steps: How many steps are; what the user changed outside of them does not count.
         weight: Roughly how many bytes these keep from being freed; other states may need the same.
         differing: Variables and files that the user changed outside of steps, and which going there would overwrite.
         unsure: Those that cannot be brought back.
     """
 
     name: str
+    is_here: bool
     steps: int
     weight: int
     differing: Sequence[str]
@@ -248,7 +250,8 @@ class History:
                 route = self._states.route(name, self._path)
                 count, weight = sum(not step.is_rest for step in route.steps), sum(step.weight for step in route.steps)
                 differing = frozenset[str]().union(*(rest.names for rest in _asked(route)))
-                found.append(NamedState(name, count, weight, sorted(differing), self._states.unsure(name, self._path)))
+                unsure = self._states.unsure(name, self._path)
+                found.append(NamedState(name, not route.steps, count, weight, sorted(differing), unsure))
             return found
 
     @property

@@ -77,6 +77,12 @@ class Step:
         return any(part is not None and not part.is_empty for part in (self.files, self.cells))
 
     @property
+    def only_imports(self) -> bool:
+        """Return whether nothing changed but names that imports bound."""
+        uncalled = dict[str, bool]() if self.variables is None else self.variables.found.uncalled
+        return bool(self.names) and not self.summary and all(uncalled.get(name) for name in self.names)
+
+    @property
     def rebound(self) -> frozenset[str]:
         """Return its variables that are bound otherwise since, by a later step or the user; in any thread."""
         return frozenset() if self.variables is None else frozenset(self.variables.rebound)
