@@ -13,7 +13,17 @@ from indus_nb.base.visible import visible
 from indus_nb.base.wire_model import wire_field
 from indus_nb.kernel.toolset.cell_steps import CellSteps
 from indus_nb.kernel.toolset.undoing import Steps
-from indus_nb.kernel.undo import LAST, CellsChange, CellsPlan, Moved, NamedState, RefusedError, Step, Touched, is_of_left
+from indus_nb.kernel.undo import (
+    LAST,
+    CellsChange,
+    CellsPlan,
+    Moved,
+    NamedState,
+    RefusedError,
+    Step,
+    Touched,
+    is_of_left,
+)
 from indus_nb.safety.effects import Effect
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
