@@ -142,6 +142,26 @@ def test_what_is_too_large_to_be_undone_is_kept_if_the_user_says_so(tmp_path: Pa
         assert kernel.run("print(big[0])").streams == "0\n"
 
 
+def test_of_what_is_too_large_no_warning_is_given_where_the_trial_has_seen_that_it_is_only_bound_anew(
+    tmp_path: Path, api: MessagesApi
+) -> None:
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    (tmp_path / "agent" / "settings.json").write_text(json.dumps({"notebook": {"undoMegabytes": 1}}))
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb\nbig = list(range(1 << 19))")
+        kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off")
+        for code, is_inside in (("big = big[:9]; big.append(1)", False), ("big.append(1)", True)):
+            api.add(Reply(ToolUse("python", {"code": code})), Reply("Done."))
+            cell = kernel.begin("%agent change it", asks=True)
+            question = cell.answer("1").replace("\n┆ ", "")
+            assert "big" in question
+            assert ("cannot be undone: big" in question) == is_inside
+            assert cell.finish().status == "ok"
+            if not is_inside:
+                assert kernel.run("%agent undo").status == "ok"
+                assert kernel.run("print(len(big))").streams == f"{1 << 19}\n"
+
+
 def test_where_nobody_can_be_asked_nothing_with_effects_runs(claude: Kernel, api: MessagesApi, folder: Path) -> None:
     api.add(Reply(ToolUse("bash", {"command": "touch unasked"})), Reply("Done."))
     assert claude.run("%agent make a file").status == "ok"

@@ -59,7 +59,8 @@ class Report:
         dropped: New variables that are of no use outside of the copy.
         kept: Variables whose values were sent.
         modules: Those whose values are modules.
-        renewed: Those that were changed in themselves, and whose values are new objects where they are received.
+        inside: Those that were changed in themselves.
+        renewed: Those of them whose values were sent, which are new objects where they are received.
         is_late: Whether it was ended at its time limit.
     """
 
@@ -71,6 +72,7 @@ class Report:
     kept: list[str] = field(default_factory=list[str])
     modules: list[str] = field(default_factory=list[str])
     renewed: list[str] = field(default_factory=list[str])
+    inside: list[str] = field(default_factory=list[str])
     is_late: bool = False
 
     def to_json(self) -> JsonObject:
@@ -84,6 +86,7 @@ class Report:
             "why": self.why[:_MAX_CHARACTERS],
             "outcome": self.outcome[:_MAX_CHARACTERS],
             "effects": [asdict(each) for each in effects],
+            "inside": self.inside[:_MAX_EFFECTS],  # with more there are more effects, too
         }
 
 
@@ -91,7 +94,7 @@ def parsed(data: JsonObject) -> Report | None:
     """Parse a copy's report into trusted wording (`indus_nb.kernel.preview.words`); ``None`` if it is none."""
     how: Any = data.get("how")
     texts: list[Any] = [data.get(name) for name in ("why", "outcome")]
-    names: list[Any] = [data.get(name) for name in ("dropped", "kept", "modules", "renewed")]
+    names: list[Any] = [data.get(name) for name in ("dropped", "kept", "modules", "renewed", "inside")]
     effects: Any = data.get("effects")
     if how not in ("done", "failed", "stopped", "none") or not all(isinstance(text, str) for text in texts):
         return None
@@ -104,12 +107,11 @@ def parsed(data: JsonObject) -> Report | None:
         return None
     found = [(each.words, worded(each.kind, each.what, each.words)) for each in read if each is not None]
     why = reason(how, texts[0][:_MAX_CHARACTERS], found)
-    dropped, kept, modules, renewed = (
+    effects, outcome = [effect for _, effect in found], texts[1][:_MAX_CHARACTERS]
+    dropped, kept, modules, renewed, inside = (
         [name for name in each if name.isidentifier() and len(name) <= _MAX_NAME] for each in names
     )
-    return Report(
-        how, why, [effect for _, effect in found], texts[1][:_MAX_CHARACTERS], dropped, kept, modules, renewed
-    )
+    return Report(how, why, effects, outcome, dropped, kept, modules, renewed, inside)
 
 
 def _are_texts(value: Any) -> bool:

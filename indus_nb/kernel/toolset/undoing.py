@@ -386,8 +386,11 @@ class Steps:
             summary = "; ".join(filter(None, (summary, dropped_in_words(dropped))))
         return summary, "; ".join(problems), step.variables.names if step.variables is not None else frozenset()
 
-    def outlook(self, code: str, first: Collection[str]) -> Outlook:
+    def outlook(self, code: str, first: Collection[str], within: Collection[str] | None = None) -> Outlook:
         """Forecast what could not be undone if the code ran.
+
+        Args:
+            within: The variables that it changes in themselves, where that is known.
 
         Returns:
             That, and what of it is only too large.
@@ -395,6 +398,7 @@ class Steps:
         if not self.settings.undo:
             return Outlook()
         found = forecast(self._namespace, code, self.budget(1), transform=self._transform, first=first)
+        found = {name: why for name, why in found.items() if within is None or name in within}
         if not found:
             return Outlook()
         budget = self.budget(1, large=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -110,6 +110,7 @@ class UserKernel:
         self._numbers = count(1)
         """Of pieces of code, for tracebacks: they take no numbers of the user's cells."""
         self._long = LongCode()
+        self._inside: dict[str, Collection[str] | None] = {}
         self.steps: Steps = Steps(shell.user_ns, shell.transform_cell)
         self.cells: CellSteps = CellSteps(shell, self.steps)
         self.states: KernelStates = KernelStates(self.steps, self.cells)
@@ -301,11 +302,22 @@ class UserKernel:
                     await self.run(lambda: self._take_over(trial, context.call_id))
                 trial.ran = True
                 return trial
-            trial.warning = self.approval(arguments.code).warning or ""
-            if allowed is None or gate.looks_only or trial.shown != allowed.shown:
-                outcome = again + time_taken(trial) + hide_known(lines(trial), labelled_secrets())
-                await gate.ask(effects, outcome=outcome, holds=trial.holds)
+            inside = trial.report.inside if trial.tells_all and trial.report is not None else None
+            with self._known(arguments.code, inside):
+                trial.warning = self.approval(arguments.code).warning or ""
+                if allowed is None or gate.looks_only or trial.shown != allowed.shown:
+                    outcome = again + time_taken(trial) + hide_known(lines(trial), labelled_secrets())
+                    await gate.ask(effects, outcome=outcome, holds=trial.holds)
             return trial
+
+    @contextmanager
+    def _known(self, code: str, inside: Collection[str] | None) -> Generator[None]:
+        """Have questions within this context know which variables code changes in themselves; ``None``: not known."""
+        self._inside[code] = inside
+        try:
+            yield
+        finally:
+            self._inside.pop(code, None)
 
     async def _beside(self, arguments: LiveArguments, context: ToolContext) -> ToolOutput:  # noqa: C901 - one exchange
         """Run code in a copy of the kernel, and take over its values at its end."""
@@ -556,7 +568,7 @@ class UserKernel:
 
     def approval(self, code: str) -> Approval:
         """Build the question before code, with those of its changes that could not be undone."""
-        outlook = self.steps.outlook(code, ())
+        outlook = self.steps.outlook(code, (), self._inside.get(code))
         large = outlook.large
         return Approval(
             "Run this code in your kernel?",

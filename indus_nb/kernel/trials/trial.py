@@ -216,6 +216,7 @@ class TrialTask:
             )
             for name in sorted(found.in_place)
         ]
+        report.inside = sorted(found.in_place)
         new: dict[str, Any] = {}
         for name in sorted(found.created | found.rebound):
             value = space[name]
