@@ -302,8 +302,7 @@ class UserKernel:
                     await self.run(lambda: self._take_over(trial, context.call_id))
                 trial.ran = True
                 return trial
-            inside = trial.report.inside if trial.tells_all and trial.report is not None else None
-            with self._known(arguments.code, inside):
+            with self._known(arguments.code, trial.inside):
                 trial.warning = self.approval(arguments.code).warning or ""
                 if allowed is None or gate.looks_only or trial.shown != allowed.shown:
                     outcome = again + time_taken(trial) + hide_known(lines(trial), labelled_secrets())

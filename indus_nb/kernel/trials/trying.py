@@ -402,6 +402,12 @@ class Trial(Shown):
         return ended and all(effect.kind != "unknown" for effect in self.effects)
 
     @property
+    def inside(self) -> Collection[str] | None:
+        """Return the variables that the code changes in themselves; ``None`` where it did not show all that it does."""
+        report = self.report
+        return report.inside if report is not None and report.how == "done" and self.tells_all else None
+
+    @property
     def unnamed(self) -> Collection[str]:
         """Return the variables that are not worth a word: modules, and what is of no use outside of the copy."""
         return () if self.report is None else {*self.report.modules, *self.report.dropped}
