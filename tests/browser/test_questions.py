@@ -257,7 +257,7 @@ def test_long_code_can_be_shown_as_a_whole_and_is_not_allowed_before_its_end_was
     expect(dialog.get_by_role("button", name="Yes", exact=True)).to_be_disabled()
     assert dialog.locator(".ia-body").evaluate("node => node.clientHeight / innerHeight") < 0.61
     notebook.screenshot("question-long")
-    button(dialog, "Show all 93 lines").click()
+    button(dialog, "Show all of it").click()
     expect(dialog.locator(".ia-rest")).to_be_hidden()
     notebook.screenshot("question-whole")
     expect(dialog.get_by_role("button", name="Yes", exact=True)).to_be_disabled()

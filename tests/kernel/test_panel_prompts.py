@@ -299,6 +299,8 @@ def test_a_dropped_file_is_saved_after_a_question_and_replaces_nothing(kernel: K
     page.wait_for(lambda: page.state.get("inserted", {}).get("text") == "@rides-2.csv")
     assert (kernel.folder / "rides-2.csv").read_bytes() == b"a,b\n1,2\n"
     assert (kernel.folder / "rides.csv").read_text() == "mine"
+    page.tell("ready")  # as a page of a later moment says it, in which the text may have been removed
+    page.wait_for(lambda: not page.state["inserted"]["text"])
     dialog = drop(page, "no.csv", b"x")
     page.tell("answer", id=dialog["id"], value=False)
     page.wait_for(lambda: not page.dialogs)

@@ -18,7 +18,6 @@ def layout(question: Question | None) -> DialogLayout | None:
         warnings=[*question.warnings],
         names=[*question.names],
         html="" if shown is None else as_html(shown),
-        lines=(question.diff or question.body).rstrip("\n").count("\n") + 1,
         outcome=question.outcome,
         choices=[
             ShownChoice(value=choice.option, label=choice.label or choice.option, kind=choice.kind, key=key)

@@ -395,8 +395,6 @@ class DialogLayout(TypedDict):
     """Words of the warnings that are code."""
     html: str
     """What is asked about, as sanitised HTML."""
-    lines: int
-    """How many lines that has."""
     outcome: str
     """What would happen, if that was found out."""
     choices: list[ShownChoice]

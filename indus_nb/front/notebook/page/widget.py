@@ -408,8 +408,6 @@ class AgentWidget:
             return
         if "composer" in self._state:
             self._state["composer"]["text"] = ""  # a page that comes later must not find it there again
-        if "inserted" in self._state:
-            self._state["inserted"]["text"] = ""
         prompt.attach(accepted)
         self._receive(prompt)
 
@@ -447,6 +445,8 @@ class AgentWidget:
         self._newest_sent_toast = self._toasts[-1][1]["n"] if self._toasts else 0
         for name in _ONCE:
             self._state.pop(name, None)
+        if "inserted" in self._state and self.ready.is_set():
+            self._state["inserted"] = {**self._state["inserted"], "text": ""}  # pages that come later must not find it
 
     def _state_of(self, names: Iterable[str]) -> protocol.SetState:
         return protocol.SetState("set", cast("PanelState", {name: self._current(name) for name in names}))

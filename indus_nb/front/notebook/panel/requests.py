@@ -382,7 +382,7 @@ class PanelRequests:
         directory = session.store.cwd
         name = dropped_files.safe_name(request.name)
         message = (
-            f"{name} ({size_text(len(content))}) was dropped here. It is saved in {directory}; no file is replaced."
+            f"{name} ({size_text(len(content))}) is to be attached. It is saved in {directory}; no file is replaced."
         )
         if await session.ui.confirm(f"Save {name} in the working directory?", message):
             path = await asyncio.to_thread(dropped_files.save, directory, name, content)

@@ -1066,15 +1066,14 @@ function detailsOf(frame, layout) {
   const props = { tabindex: "0", role: "group", "aria-label": "Details" };
   if (layout) {
     if (!layout.html) return null;
-    return { node: h("div", { class: "ia-body", ...props }, parseSanitised(layout.html)), lines: layout.lines };
+    return h("div", { class: "ia-body", ...props }, parseSanitised(layout.html));
   }
   const detail = splitTitle(String(frame.title ?? "")).body;
   const message = frame.method === "confirm" ? frame.message : "";
   const text = [detail, message].filter(Boolean).join("\n\n");
   if (!text) return null;
-  const lines = text.split("\n").length;
-  if (!detail) return { node: h("div", { class: "ia-message", ...props, text: message }), lines };
-  return { node: h("pre", { class: "ia-body", ...props }, ...detailNodes(text)), lines };
+  if (!detail) return h("div", { class: "ia-message", ...props, text: message });
+  return h("pre", { class: "ia-body", ...props }, ...detailNodes(text));
 }
 
 function detailNodes(text) {
@@ -1353,14 +1352,18 @@ const TOLERANCE_PX = 2;
 const FEW_LINES = 3;
 
 class Reading {
-  constructor({ node, lines }, store, id) {
+  constructor(node, store, id) {
     this.text = node;
     this.store = store;
     this.id = id;
     this.endInSight = false;
     this.bar = h("button", { class: "ia-unread", type: "button", onclick: () => this.scrollOn() });
-    const label = `Show all ${lines.toLocaleString("en")} lines`;
-    this.whole = h("button", { class: "ia-whole", type: "button", text: label, onclick: () => this.showAll() });
+    this.whole = h("button", {
+      class: "ia-whole",
+      type: "button",
+      text: "Show all of it",
+      onclick: () => this.showAll(),
+    });
     this.rest = h("div", { class: "ia-rest", hidden: true }, this.bar, this.whole);
     this.end = h("div", { class: "ia-text-end" });
     this.inPlace = new InPlace(id, () => this.note());
@@ -1658,7 +1661,7 @@ class Dialogs {
       },
       heading,
       ...cautionsOf(layout),
-      details?.node ?? null,
+      details,
       outcomeOf(layout),
       ...rows,
       h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),

@@ -678,8 +678,6 @@ export interface DialogLayout {
   names: string[];
   /** What is asked about, as sanitised HTML. */
   html: string;
-  /** How many lines that has. */
-  lines: number;
   /** What would happen, if that was found out. */
   outcome: string;
   choices: ShownChoice[];

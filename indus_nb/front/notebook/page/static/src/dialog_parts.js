@@ -132,25 +132,24 @@ function withCode(text) {
 }
 
 /**
- * What is asked about, in one element that scrolls, and how many lines it has; `null` if there is nothing.
+ * What is asked about, in one element that scrolls; `null` if there is nothing.
  *
  * @param {PageDialog} frame
  * @param {DialogLayout | null} layout
- * @returns {{ node: HTMLElement, lines: number } | null}
+ * @returns {HTMLElement | null}
  */
 export function detailsOf(frame, layout) {
   const props = { tabindex: "0", role: "group", "aria-label": "Details" };
   if (layout) {
     if (!layout.html) return null;
-    return { node: h("div", { class: "ia-body", ...props }, parseSanitised(layout.html)), lines: layout.lines };
+    return h("div", { class: "ia-body", ...props }, parseSanitised(layout.html));
   }
   const detail = splitTitle(String(frame.title ?? "")).body;
   const message = frame.method === "confirm" ? frame.message : "";
   const text = [detail, message].filter(Boolean).join("\n\n");
   if (!text) return null;
-  const lines = text.split("\n").length;
-  if (!detail) return { node: h("div", { class: "ia-message", ...props, text: message }), lines };
-  return { node: h("pre", { class: "ia-body", ...props }, ...detailNodes(text)), lines };
+  if (!detail) return h("div", { class: "ia-message", ...props, text: message });
+  return h("pre", { class: "ia-body", ...props }, ...detailNodes(text));
 }
 
 /**

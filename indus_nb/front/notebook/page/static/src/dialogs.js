@@ -217,7 +217,7 @@ export class Dialogs {
       },
       heading,
       ...cautionsOf(layout),
-      details?.node ?? null,
+      details,
       outcomeOf(layout),
       ...rows,
       h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),

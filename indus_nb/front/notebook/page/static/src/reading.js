@@ -19,18 +19,22 @@ const FEW_LINES = 3;
 
 export class Reading {
   /**
-   * @param {{ node: HTMLElement, lines: number }} text
+   * @param {HTMLElement} node of the text
    * @param {Pick<Store, "answers" | "follow">} store
    * @param {string} id
    */
-  constructor({ node, lines }, store, id) {
+  constructor(node, store, id) {
     this.text = node;
     this.store = store;
     this.id = id;
     this.endInSight = false;
     this.bar = h("button", { class: "ia-unread", type: "button", onclick: () => this.scrollOn() });
-    const label = `Show all ${lines.toLocaleString("en")} lines`;
-    this.whole = h("button", { class: "ia-whole", type: "button", text: label, onclick: () => this.showAll() });
+    this.whole = h("button", {
+      class: "ia-whole",
+      type: "button",
+      text: "Show all of it",
+      onclick: () => this.showAll(),
+    });
     this.rest = h("div", { class: "ia-rest", hidden: true }, this.bar, this.whole);
     this.end = h("div", { class: "ia-text-end" });
     this.inPlace = new InPlace(id, () => this.note());
