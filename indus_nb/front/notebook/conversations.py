@@ -587,7 +587,7 @@ class Conversations:
         except SessionBusyError as error:
             raise SessionBusyError(_why_busy(session)) from error
         if run.stopped:
-            message = "Stopped: the agent was told to end. What was said and done so far is kept."
+            message = "Stopped: the agent was told to end. What it did so far stays."
             raise Interrupted(message)
         return self._outcome(session, answer) if run.asked else None
 

@@ -104,7 +104,7 @@ class AgentThread:
                 "The agent was told to stop and did not: it may still be busy. Restart the kernel to be sure of it."
             )
         if interrupts:
-            raise Interrupted("Interrupted: the agent was stopped. What was said and done so far is kept.")
+            raise Interrupted("Interrupted: the agent was stopped. What it did so far stays.")
         return running.result()
 
     def call(self, work: Callable[[], object]) -> None:

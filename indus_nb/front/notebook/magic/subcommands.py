@@ -378,7 +378,7 @@ async def _abort(session: AgentSession, _: str) -> CommandOutput:
     waiting = session.pending_count
     waits = "1 message still waits" if waiting == 1 else f"{waiting} messages still wait"
     left = f" {waits}: `%agent queue clear` takes back what waits." if waiting else ""
-    return CommandOutput(f"The agent was stopped. What was said and done so far is kept.{left}", "notice")
+    return CommandOutput(f"The agent was stopped. What it did so far stays.{left}", "notice")
 
 
 async def _steer(session: AgentSession, text: str) -> CommandOutput:
