@@ -53,8 +53,7 @@ class Job:
         output: Its newest report; in the end its result.
         told: True once the model was told how it ended, or need not be.
         over: True once its work is over, and what it made is not kept yet.
-        asks: True once the user is asked about that.
-        waits: True while the user is asked whether it may run.
+        waits: True while the user is asked whether it may run, or about what it made.
         in_background: Whether it was begun as a job, which nothing waits for.
         ended: Set when it has ended.
     """
@@ -67,7 +66,6 @@ class Job:
     told: bool = False
     by_user: bool = False
     over: bool = False
-    asks: bool = False
     waits: bool = False
     in_background: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -78,6 +76,11 @@ class Job:
     def running(self) -> bool:
         """Return whether the job is still running."""
         return self.state == "running"
+
+    @property
+    def asks(self) -> bool:
+        """Return whether the user is asked about what it made."""
+        return self.over and self.waits
 
     @property
     def seconds(self) -> float:
@@ -130,15 +133,6 @@ class Job:
     def end_work(self) -> None:
         """Mark its work as over, but for what becomes of what it made."""
         self._took, self.over = self.seconds, True
-
-    def ask(self) -> str:
-        """Mark the user as asked about what it made.
-
-        Returns:
-            Its id; empty while it is no job yet.
-        """
-        self.asks = True
-        return self.id
 
     @contextlib.contextmanager
     def asking(self, *, goes_on: bool) -> Generator[None]:
@@ -255,7 +249,7 @@ class Jobs:
 
         gate = None if context.gate is None else TimedGate(context.gate, asking)
         task = asyncio.ensure_future(
-            work(replace(context, report=report, on_over=job.end_work, on_ask=job.ask, gate=gate))
+            work(replace(context, report=report, on_over=job.end_work, on_ask=lambda: job.id, gate=gate))
         )
         try:
             async with deadline:
