@@ -249,7 +249,7 @@ class Jobs:
 
         gate = None if context.gate is None else TimedGate(context.gate, asking)
         task = asyncio.ensure_future(
-            work(replace(context, report=report, on_over=job.end_work, on_ask=lambda: job.id, gate=gate))
+            work(replace(context, report=report, on_over=job.end_work, job_id=lambda: job.id, gate=gate))
         )
         try:
             async with deadline:

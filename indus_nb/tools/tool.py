@@ -145,8 +145,7 @@ class ToolContext:
     ``gate`` decides about what the call does; without one it may do anything. ``target`` is the file that the call was
     allowed for; a tool that opens a file opens this one, see ``targets``. ``hide`` returns a value, such as a text,
     without secrets: for what a tool shows elsewhere than in its output. ``on_over`` is called when the work is over and
-    what it made is not kept yet, and ``on_ask`` when the user is about to be asked about that; it returns the id of the
-    call's job, or ``""``.
+    what it made is not kept yet. ``job_id`` returns the id of the job that the call has become, or ``""``.
     """
 
     call_id: str
@@ -155,7 +154,7 @@ class ToolContext:
     hide: Callable[[Any], Any] = lambda value: value
     gate: CallGate | None = None
     on_over: Callable[[], object] = lambda: None
-    on_ask: Callable[[], str] = str
+    job_id: Callable[[], str] = str
 
 
 class Tool(Protocol):

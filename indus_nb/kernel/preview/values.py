@@ -413,7 +413,7 @@ class _Receiver:
 
         for name in sorted(self._modules):
             if name not in sys.modules and is_installed(name):
-                with contextlib.suppress(Exception, SystemExit):  # as those have that the code tries, or attributes
+                with contextlib.suppress(Exception, SystemExit):  # it failed there, too, or is a name in a module
                     importlib.import_module(name)
 
     def _untimed(self, make: Callable[[], Any]) -> Any:

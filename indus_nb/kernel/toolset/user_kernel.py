@@ -111,6 +111,7 @@ class UserKernel:
         """Of pieces of code, for tracebacks: they take no numbers of the user's cells."""
         self._long = LongCode()
         self._inside: dict[str, Collection[str] | None] = {}
+        """By code that is asked about, the variables that its trial has seen it change in themselves; see `_known`."""
         self.steps: Steps = Steps(shell.user_ns, shell.transform_cell)
         self.cells: CellSteps = CellSteps(shell, self.steps)
         self.states: KernelStates = KernelStates(self.steps, self.cells)
@@ -391,7 +392,7 @@ class UserKernel:
             ToolError: They are not.
         """
         outcome = again + hide_known(lines(trial, has_run=True), labelled_secrets())
-        question = question_of(context.on_ask())
+        question = question_of(context.job_id())
         asking = asyncio.ensure_future(gate.ask(shown, question=question, outcome=outcome, holds=True))
         outdated = asyncio.create_task(self._outdated(is_outdated))
         outdated.add_done_callback(lambda _: asking.cancel())

@@ -273,7 +273,7 @@ class PanelState(CellState, total=False):
     outdated: OutdatedValues | None
     """What of the answers does not hold."""
     inserted: Composer
-    """Text that goes behind what is written in the composer."""
+    """Text that goes behind what is written in the composer. A page of a later moment is not sent it again."""
     copied: CopiedAnswer
     keys: KeyForm | None
     """Where no prompt can be sent for want of a key; also the state of a form in a cell."""

@@ -490,7 +490,7 @@ export interface PanelState extends CellState {
   examples?: string[];
   /** What of the answers does not hold. */
   outdated?: OutdatedValues | null;
-  /** Text that goes behind what is written in the composer. */
+  /** Text that goes behind what is written in the composer. A page of a later moment is not sent it again. */
   inserted?: Composer;
   copied?: CopiedAnswer;
   /** Where no prompt can be sent for want of a key; also the state of a form in a cell. */
